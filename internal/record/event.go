@@ -1,0 +1,97 @@
+package record
+
+// Event is one timestamped fact.
+type Event struct {
+	// ID counts from 1 in order of time, so that causes and windows can name it.
+	ID int `json:"id"`
+	// TNs is nanoseconds from the trigger, negative before it.
+	TNs     int64     `json:"t_ns"`
+	Source  EventFrom `json:"source"`
+	Kind    EventKind `json:"kind"`
+	Subject string    `json:"subject"`
+	// UncertaintyNs bounds the clock's error; 0 on one kernel; null where no offset could be measured.
+	UncertaintyNs *int64 `json:"uncertainty_ns"`
+	// Bound is upper for receipt times: the fact itself happened then or earlier.
+	Bound  Bound  `json:"bound"`
+	PodUID string `json:"pod_uid,omitempty"`
+	Node   string `json:"node,omitempty"`
+	// Detail holds raw values of this kind of event (exit code, errno, peer, condition).
+	Detail map[string]any `json:"detail,omitempty"`
+}
+
+// EventFrom names a source of events.
+type EventFrom string
+
+const (
+	FromHarness EventFrom = "harness"
+	FromClient  EventFrom = "client"
+	FromKube    EventFrom = "kube-watch"
+	FromProbe   EventFrom = "probe"
+)
+
+// Bound says on which side of the recorded time the fact may lie.
+type Bound string
+
+const (
+	Exact Bound = "exact"
+	Upper Bound = "upper"
+	Lower Bound = "lower"
+)
+
+// EventKind is a closed list: what can happen in a trial.
+type EventKind string
+
+const (
+	// The harness.
+	TriggerSent     EventKind = "trigger-sent"
+	TriggerAccepted EventKind = "trigger-accepted"
+	TriggerFailed   EventKind = "trigger-failed"
+	ObserveEnded    EventKind = "observe-ended"
+	Interrupted     EventKind = "interrupted"
+
+	// The client. Subject: flow/ID.
+	FlowOpened    EventKind = "flow-opened"
+	FlowAnnounced EventKind = "flow-announced"
+	FlowRehomed   EventKind = "flow-rehomed"
+	FlowEnded     EventKind = "flow-ended"
+
+	// Kubernetes' watch. Subject: pod/NAME, endpoint/POD, workload/NAME or container/POD/NAME.
+	PodAdded            EventKind = "pod-added"
+	PodScheduled        EventKind = "pod-scheduled"
+	PodReady            EventKind = "pod-ready"
+	PodNotReady         EventKind = "pod-not-ready"
+	PodTerminating      EventKind = "pod-terminating"
+	PodRemoved          EventKind = "pod-removed"
+	ContainerStarted    EventKind = "container-started"
+	ContainerExited     EventKind = "container-exited"
+	KubeletKilling      EventKind = "kubelet-killing"
+	EndpointAdded       EventKind = "endpoint-added"
+	EndpointReady       EventKind = "endpoint-ready"
+	EndpointNotReady    EventKind = "endpoint-not-ready"
+	EndpointTerminating EventKind = "endpoint-terminating"
+	EndpointServing     EventKind = "endpoint-serving"
+	EndpointNotServing  EventKind = "endpoint-not-serving"
+	EndpointRemoved     EventKind = "endpoint-removed"
+	WorkloadScaled      EventKind = "workload-scaled"
+
+	// The probe's own log. Subject: pod/NAME.
+	ProbeStarted      EventKind = "probe-started"
+	ProbeSigterm      EventKind = "probe-sigterm"
+	ProbeReadyFlipped EventKind = "probe-readiness-flipped"
+	ProbeListenClosed EventKind = "probe-listener-closed"
+	ProbeDrainBegan   EventKind = "probe-drain-began"
+	ProbeDrainEnded   EventKind = "probe-drain-ended"
+	ProbeForcedRST    EventKind = "probe-forced-rst"
+	ProbeExiting      EventKind = "probe-exiting"
+)
+
+// EventKinds lists every kind, in the order of this file.
+func EventKinds() []EventKind {
+	return []EventKind{
+		TriggerSent, TriggerAccepted, TriggerFailed, ObserveEnded, Interrupted,
+		FlowOpened, FlowAnnounced, FlowRehomed, FlowEnded,
+		PodAdded, PodScheduled, PodReady, PodNotReady, PodTerminating, PodRemoved, ContainerStarted, ContainerExited, KubeletKilling,
+		EndpointAdded, EndpointReady, EndpointNotReady, EndpointTerminating, EndpointServing, EndpointNotServing, EndpointRemoved, WorkloadScaled,
+		ProbeStarted, ProbeSigterm, ProbeReadyFlipped, ProbeListenClosed, ProbeDrainBegan, ProbeDrainEnded, ProbeForcedRST, ProbeExiting,
+	}
+}

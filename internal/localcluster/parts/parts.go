@@ -1,0 +1,54 @@
+// Package parts gets the programs of one Kubernetes version onto this machine:
+// downloaded with verified checksums, built from the Go modules, or taken from
+// a folder; once per version, into the user's cache.
+//
+// It must not know how a cluster is put together from them.
+package parts
+
+import "context"
+
+// DefaultVersion is what `cluster up` runs without --kubernetes.
+const DefaultVersion = "v1.37.2"
+
+// Part is the name of one program.
+type Part string
+
+const (
+	Etcd              Part = "etcd"
+	APIServer         Part = "kube-apiserver"
+	ControllerManager Part = "kube-controller-manager"
+	Scheduler         Part = "kube-scheduler"
+	Kubelet           Part = "kubelet"
+	Proxy             Part = "kube-proxy"
+	Kubectl           Part = "kubectl"
+)
+
+// Options say which version and where from.
+type Options struct {
+	// Version such as v1.37.2; DefaultVersion when empty.
+	Version string
+	// From is auto, download, build, or a folder that holds the programs.
+	From string
+	// CacheDir is the tool's cache folder; the user's (os.UserCacheDir/drainproof) when empty.
+	CacheDir string
+	// Mirror replaces https://dl.k8s.io in tests, and for people who keep a copy.
+	Mirror string
+	// Progress receives one line per step, with an estimate where there is one.
+	Progress func(line string)
+}
+
+// Set is a complete set of programs of one version.
+type Set struct {
+	Version string
+	// From is download, build or folder: what was done, now or earlier.
+	From string
+	// Dir holds one executable per part, by its name (links to one program in a build).
+	Dir string
+}
+
+// Path gives the executable of one part.
+func (s Set) Path(p Part) string { return s.Dir + "/" + string(p) }
+
+// Get returns the set, from the cache when it is there. Interrupted or failed,
+// it leaves nothing that a later call would take for complete.
+func Get(ctx context.Context, o Options) (Set, error) { return get(ctx, o) }

@@ -1,0 +1,194 @@
+// Package trial runs one trial: preflight, deploy, attach, settle, trigger,
+// observe, collect - and puts back whatever it changed, also when it is interrupted.
+//
+// It is where kube, trigger and traffic meet; they do not know each other. It
+// must not know experiments, reports or the command line, and it draws no
+// conclusion beyond what record derives.
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/kube"
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic"
+	"github.com/drainproof/drainproof/internal/trigger"
+)
+
+// Phase of a trial, in order.
+type Phase string
+
+const (
+	Preflight Phase = "preflight"
+	Deploy    Phase = "deploy"
+	Attach    Phase = "attach"
+	Settle    Phase = "settle"
+	Fire      Phase = "trigger"
+	Observe   Phase = "observe"
+	Collect   Phase = "collect"
+	PutBack   Phase = "put back"
+)
+
+// Phases lists them in order.
+func Phases() []Phase {
+	return []Phase{Preflight, Deploy, Attach, Settle, Fire, Observe, Collect, PutBack}
+}
+
+// Timeouts of the steps that wait for others.
+const (
+	deployTimeout  = 90 * time.Second
+	attachTimeout  = 30 * time.Second
+	undoTimeout    = 90 * time.Second
+	connectTimeout = 10 * time.Second
+	// tail is how long the observation goes on after everything expected has
+	// been seen, so that what comes unexpectedly is seen too.
+	tail = 1500 * time.Millisecond
+)
+
+// Spec is what to run.
+type Spec struct {
+	// Config must be complete and valid.
+	Config record.Config
+	Set    *record.Set
+	Tool   record.Tool
+	// Cluster or Context names the cluster for the record; one is empty.
+	Cluster, Context string
+	// Kernel is this machine's kernel release.
+	Kernel string
+	CPUs   int
+}
+
+// Deps is what a trial works with.
+type Deps struct {
+	API        kube.API
+	NewTrigger func(trigger.Kind, trigger.Target) (trigger.Trigger, error)
+	// Local starts a client in this process (vantage host).
+	Local func() (traffic.Session, error)
+	// Progress is called at each step, from one goroutine at a time.
+	Progress func(Phase, string)
+}
+
+// NewID makes a trial's id: sortable by time, unique, valid in object names.
+func NewID(now time.Time) string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails, crypto/rand
+	return now.UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b[:])
+}
+
+// Run runs one trial. The record is never nil: where an error came before the
+// end, it is marked incomplete and says what is missing. Everything created is
+// gone when Run returns, or the error says what is left and how to remove it.
+func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
+	now := time.Now()
+	r := &running{spec: s, deps: d, cfg: s.Config, id: NewID(now), journal: newJournal(), bootID: clock.BootID()}
+	r.rec = &record.Record{
+		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Config: s.Config, Set: s.Set,
+		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
+		Notes: causedByUs(s.Config), Completeness: record.Incomplete, Missing: []string{},
+		Summary: record.Summary{TCP: map[record.Outcome]int{}, UDP: map[record.Outcome]int{}},
+	}
+	r.rec.Environment = record.Environment{
+		Cluster: s.Cluster, Context: s.Context, Image: s.Config.Image, Nodes: []record.Node{},
+		Kernel: s.Kernel, CPUs: s.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: r.bootID,
+	}
+	r.rec.Clocks = append(r.rec.Clocks, record.Clock{Name: "harness", BootID: r.bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"})
+
+	err := r.steps(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			r.journal.harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(r.phase)})
+			err = fault.Measuref(ctx.Err(), "run it again; what this trial had made in the cluster has been removed", "interrupted in the phase %q", r.phase)
+		}
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", r.phase, err))
+	}
+	r.collect(context.WithoutCancel(ctx))
+	if uerr := r.putBack(context.WithoutCancel(ctx)); uerr != nil {
+		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
+		err = errors.Join(err, uerr)
+	}
+	r.assemble()
+	return r.rec, err
+}
+
+// running is one trial under way.
+type running struct {
+	spec    Spec
+	deps    Deps
+	cfg     record.Config
+	id      string
+	bootID  string
+	phase   Phase
+	journal *journal
+	rec     *record.Record
+
+	namespace   string
+	probe       *kube.Probe
+	worker      kube.PodRef
+	session     traffic.Session
+	offset      clock.Offset // of the client
+	probeOffset *clock.Offset
+	notesDone   chan struct{}
+	flows       *flowStates
+	report      *traffic.Report
+	zeroMonoNs  int64
+	zeroWall    time.Time
+	fired       bool
+	acceptedNs  *int64
+	// stops end the observers, undos put things back; both run in reverse order.
+	stops []func()
+	undos []undo
+}
+
+type undo struct {
+	what string
+	do   func(context.Context) error
+}
+
+func (r *running) enter(p Phase, format string, args ...any) {
+	r.phase = p
+	r.say(format, args...)
+}
+
+func (r *running) say(format string, args ...any) {
+	if r.deps.Progress != nil {
+		r.deps.Progress(r.phase, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *running) steps(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.settle, r.fire, r.observe} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack undoes in reverse order; every step is tried.
+func (r *running) putBack(ctx context.Context) error {
+	if len(r.undos) == 0 {
+		return nil
+	}
+	r.enter(PutBack, "removing what this trial made")
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(r.undos) - 1; i >= 0; i-- {
+		if err := r.undos[i].do(ctx); err != nil {
+			errs = append(errs, fault.Measuref(err, "remove it later with `drainproof cleanup`", "putting back %s", r.undos[i].what))
+		}
+	}
+	r.undos = nil
+	return errors.Join(errs...)
+}

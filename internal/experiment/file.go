@@ -1,0 +1,186 @@
+// Package experiment is arms x repeats: it reads an experiment file, runs its
+// trials in order, resumes after an interruption, and refuses to let one set hold
+// records of different tools, clusters' versions or data planes.
+//
+// It must not know how a trial works inside, nor print anything: it calls a
+// runner that it is given.
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/trial"
+)
+
+// APIVersion and Kind head every experiment file.
+const (
+	APIVersion = "drainproof.dev/v1"
+	Kind       = "Experiment"
+)
+
+// Experiment is a file that was read and found valid.
+type Experiment struct {
+	Name        string
+	Description string
+	Repeats     int
+	Arms        []Arm
+	// Source is the file as it was read, Sha256 its digest: a set belongs to one.
+	Source []byte
+	Sha256 string
+}
+
+// Arm is one fixed configuration.
+type Arm struct {
+	Name   string
+	Config record.Config
+}
+
+// file is the YAML form. Unknown fields are errors.
+type file struct {
+	APIVersion  string    `json:"apiVersion"`
+	Kind        string    `json:"kind"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Repeats     int       `json:"repeats"`
+	Defaults    settings  `json:"defaults"`
+	Arms        []fileArm `json:"arms"`
+}
+
+type fileArm struct {
+	Name     string `json:"name"`
+	settings `json:",inline"`
+}
+
+// settings are the flags of `drainproof run` in camel case; null means inherit.
+type settings struct {
+	Arm             *string `json:"arm"`
+	Trigger         *string `json:"trigger"`
+	ForceRST        *bool   `json:"forceRST"`
+	Grace           *string `json:"grace"`
+	DrainWindow     *string `json:"drainWindow"`
+	ReadinessOnTerm *string `json:"readinessOnTerm"`
+	ReadinessEvery  *string `json:"readinessEvery"`
+	PreStopSleep    *string `json:"preStopSleep"`
+	TCP             *int    `json:"tcp"`
+	UDP             *int    `json:"udp"`
+	Path            *string `json:"path"`
+	Vantage         *string `json:"vantage"`
+	Settle          *string `json:"settle"`
+	Observe         *string `json:"observe"`
+	Heartbeat       *string `json:"heartbeat"`
+	ReadTimeout     *string `json:"readTimeout"`
+	ExitCode        *int    `json:"exitCode"`
+}
+
+// Read reads an experiment file; every mistake in it is wrong use (exit code 2).
+func Read(path string) (*Experiment, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Usagef("give the path of an experiment file; experiments/ in the repository has some", "reading experiment file: %v", err)
+	}
+	e, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return e, nil
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Parse reads an experiment from its YAML.
+func Parse(b []byte) (*Experiment, error) {
+	bad := func(format string, args ...any) error {
+		return fault.Usagef("docs/experiments.md describes the file", "experiment file: "+format, args...)
+	}
+	var f file
+	if err := yaml.UnmarshalStrict(b, &f); err != nil {
+		return nil, bad("%v", err)
+	}
+	switch {
+	case f.APIVersion != APIVersion || f.Kind != Kind:
+		return nil, bad("it must say apiVersion: %s and kind: %s, not %q and %q", APIVersion, Kind, f.APIVersion, f.Kind)
+	case !nameForm.MatchString(f.Name):
+		return nil, bad("name %q must be lower-case letters, digits and hyphens", f.Name)
+	case f.Repeats < 1 || f.Repeats > 1000:
+		return nil, bad("repeats %d must be between 1 and 1000", f.Repeats)
+	case len(f.Arms) == 0:
+		return nil, bad("it has no arms")
+	}
+	sum := sha256.Sum256(b)
+	e := &Experiment{Name: f.Name, Description: f.Description, Repeats: f.Repeats, Source: b, Sha256: hex.EncodeToString(sum[:])}
+	seen := map[string]bool{}
+	for i, fa := range f.Arms {
+		if !nameForm.MatchString(fa.Name) {
+			return nil, bad("arm %d: name %q must be lower-case letters, digits and hyphens", i+1, fa.Name)
+		}
+		if seen[fa.Name] {
+			return nil, bad("two arms are named %q", fa.Name)
+		}
+		seen[fa.Name] = true
+		c := trial.Defaults()
+		for _, s := range []settings{f.Defaults, fa.settings} {
+			if err := s.apply(&c); err != nil {
+				return nil, bad("arm %s: %v", fa.Name, err)
+			}
+		}
+		c = trial.Complete(c)
+		if err := trial.Validate(c); err != nil {
+			return nil, fmt.Errorf("experiment file: arm %s: %w", fa.Name, err)
+		}
+		e.Arms = append(e.Arms, Arm{Name: fa.Name, Config: c})
+	}
+	return e, nil
+}
+
+// Single is an experiment of one arm, as `drainproof run --repeat` makes it.
+func Single(c record.Config, repeats int) *Experiment {
+	name := c.Arm + "-" + c.Trigger
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %d", c, repeats))
+	return &Experiment{Name: name, Repeats: repeats, Arms: []Arm{{Name: name, Config: c}}, Sha256: hex.EncodeToString(sum[:])}
+}
+
+func (s settings) apply(c *record.Config) error {
+	set(&c.Arm, s.Arm)
+	set(&c.Trigger, s.Trigger)
+	set(&c.ForceRST, s.ForceRST)
+	set(&c.ReadinessOnTerm, s.ReadinessOnTerm)
+	set(&c.TCP, s.TCP)
+	set(&c.UDP, s.UDP)
+	set(&c.Path, s.Path)
+	set(&c.Vantage, s.Vantage)
+	set(&c.ExitCode, s.ExitCode)
+	for _, d := range []struct {
+		field string
+		text  *string
+		ns    *int64
+	}{
+		{"grace", s.Grace, &c.GraceNs}, {"drainWindow", s.DrainWindow, &c.DrainWindowNs}, {"readinessEvery", s.ReadinessEvery, &c.ReadinessEveryNs},
+		{"preStopSleep", s.PreStopSleep, &c.PreStopSleepNs}, {"settle", s.Settle, &c.SettleNs}, {"observe", s.Observe, &c.ObserveNs},
+		{"heartbeat", s.Heartbeat, &c.HeartbeatNs}, {"readTimeout", s.ReadTimeout, &c.ReadTimeoutNs},
+	} {
+		if d.text == nil {
+			continue
+		}
+		v, err := time.ParseDuration(*d.text)
+		if err != nil || v < 0 {
+			return fmt.Errorf("%s %q is not a duration such as 30s", d.field, *d.text)
+		}
+		*d.ns = int64(v)
+	}
+	return nil
+}
+
+func set[T any](field *T, v *T) {
+	if v != nil {
+		*field = *v
+	}
+}

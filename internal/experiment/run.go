@@ -1,0 +1,214 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// Runner runs one trial of an arm and gives its record, which is never nil,
+// also beside an error.
+type Runner func(ctx context.Context, a Arm, set record.Set) (*record.Record, error)
+
+// Options of a run.
+type Options struct {
+	// Dir is the set's folder: one folder an arm, one below it a repeat.
+	Dir string
+	// Tool is the program that runs; a set holds records of one.
+	Tool record.Tool
+	// Resume allows Dir to hold records of the same set already.
+	Resume bool
+	// BeforeArm is called before the first trial of each arm that has one to
+	// run (a fresh cluster, say); AfterArm after its last one, also after an error.
+	BeforeArm, AfterArm func(ctx context.Context, a Arm) error
+	// Progress is told of each trial before and after it; rec is nil before, and err may come with a record.
+	Progress func(a Arm, repeat int, rec *record.Record, err error)
+}
+
+// TrialDir is where the record of one repeat is.
+func TrialDir(dir, arm string, repeat int) string {
+	return filepath.Join(dir, arm, fmt.Sprintf("repeat-%02d", repeat))
+}
+
+// HistoryDir keeps what an interruption left; readers of sets pass it over.
+const HistoryDir = "history"
+
+// Run runs what is missing of e in o.Dir and returns all its complete records. A trial that fails ends
+// the run: its record is kept, marked incomplete, and a later run with Resume moves it to history and repeats it.
+func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.Record, error) {
+	have, err := existing(e, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, fault.Measuref(err, "choose a folder that can be written with --out", "making the output folder")
+	}
+	if len(e.Source) > 0 {
+		if err := os.WriteFile(filepath.Join(o.Dir, "experiment.yaml"), e.Source, 0o644); err != nil {
+			return nil, fault.Measuref(err, "choose a folder that can be written with --out", "keeping the experiment file beside its records")
+		}
+	}
+	var all []*record.Record
+	for _, a := range e.Arms {
+		records, err := runArm(ctx, e, a, o, have, run)
+		all = append(all, records...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[string]*record.Record, run Runner) (records []*record.Record, err error) {
+	prepared := false
+	defer func() {
+		if prepared && o.AfterArm != nil {
+			err = errors.Join(err, o.AfterArm(context.WithoutCancel(ctx), a))
+		}
+	}()
+	for repeat := 1; repeat <= e.Repeats; repeat++ {
+		dir := TrialDir(o.Dir, a.Name, repeat)
+		if rec := have[dir]; rec != nil {
+			records = append(records, rec)
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return records, fault.Measuref(err, "run it again with --resume", "interrupted before arm %s, repeat %d", a.Name, repeat)
+		}
+		if !prepared {
+			prepared = true
+			if o.BeforeArm != nil {
+				if err := o.BeforeArm(ctx, a); err != nil {
+					return records, fmt.Errorf("preparing arm %s: %w", a.Name, err)
+				}
+			}
+		}
+		if o.Progress != nil {
+			o.Progress(a, repeat, nil, nil)
+		}
+		set := record.Set{Experiment: e.Name, ExperimentSha256: e.Sha256, Arm: a.Name, Repeat: repeat, Repeats: e.Repeats}
+		rec, terr := run(ctx, a, set)
+		if o.Progress != nil {
+			o.Progress(a, repeat, rec, terr)
+		}
+		if werr := record.Write(dir, rec, false); werr != nil {
+			return records, errors.Join(terr, fault.Measuref(werr, "make room or choose another folder with --out, then run it again with --resume", "writing the record of arm %s, repeat %d", a.Name, repeat))
+		}
+		if terr != nil {
+			return records, fmt.Errorf("arm %s, repeat %d: %w", a.Name, repeat, terr)
+		}
+		if rec.Completeness != record.Complete {
+			return records, fault.Measuref(nil, "run it again with --resume: the incomplete repeat is kept as history and measured anew",
+				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
+		}
+		if mix := mixed(records, rec); mix != "" {
+			return records, fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set", "arm %s, repeat %d does not belong to the set: %s", a.Name, repeat, mix)
+		}
+		records = append(records, rec)
+	}
+	return records, nil
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return "for no stated reason"
+	}
+	return s[0]
+}
+
+// mixed says how rec differs from the records before it in what a set must share; "" when it does not.
+func mixed(before []*record.Record, rec *record.Record) string {
+	if len(before) == 0 {
+		return ""
+	}
+	return Differs(before[0], rec)
+}
+
+// Differs says in what two records differ that one set must share; "" when in nothing.
+func Differs(a, b *record.Record) string {
+	mode := func(r *record.Record) string {
+		if r.Environment.ProxyMode == nil {
+			return "not readable"
+		}
+		return *r.Environment.ProxyMode
+	}
+	for _, f := range []struct{ name, a, b string }{
+		{"tool version", a.Tool.Version, b.Tool.Version},
+		{"tool binary", a.Tool.Sha256, b.Tool.Sha256},
+		{"Kubernetes version", a.Environment.Kubernetes, b.Environment.Kubernetes},
+		{"proxy mode", mode(a), mode(b)},
+	} {
+		if f.a != f.b {
+			return fmt.Sprintf("%s %s here, %s there", f.name, f.a, f.b)
+		}
+	}
+	return ""
+}
+
+// existing looks through o.Dir: with Resume it gives the complete records of
+// this very set by folder and moves incomplete ones to history; without, any record there is wrong use.
+func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
+	have := map[string]*record.Record{}
+	entries, err := os.ReadDir(o.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return have, nil
+	}
+	if err != nil {
+		return nil, fault.Usagef("choose another folder with --out", "looking into the output folder: %v", err)
+	}
+	if len(entries) == 0 {
+		return have, nil
+	}
+	if !o.Resume {
+		return nil, fault.Usagef("choose another folder with --out, or go on with what it holds with --resume", "the output folder %s is not empty", o.Dir)
+	}
+	var firstRec *record.Record
+	for _, a := range e.Arms {
+		for repeat := 1; repeat <= e.Repeats; repeat++ {
+			dir := TrialDir(o.Dir, a.Name, repeat)
+			rec, err := record.Read(dir)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fault.Usagef("remove it or choose another folder with --out", "%s holds a record that cannot be read: %v", dir, err)
+			}
+			if rec.Set == nil || rec.Set.ExperimentSha256 != e.Sha256 {
+				return nil, fault.Usagef("choose another folder with --out", "%s holds a record of another experiment", dir)
+			}
+			if rec.Tool.Version != o.Tool.Version || rec.Tool.Sha256 != o.Tool.Sha256 {
+				return nil, fault.Usagef("use the same binary, or start anew in another folder with --out",
+					"%s was measured by another build of the tool (%s, %.12s; this is %s, %.12s)", dir, rec.Tool.Version, rec.Tool.Sha256, o.Tool.Version, o.Tool.Sha256)
+			}
+			if rec.Completeness != record.Complete {
+				if err := toHistory(o.Dir, a.Name, repeat, rec.ID); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if firstRec == nil {
+				firstRec = rec
+			} else if mix := Differs(firstRec, rec); mix != "" {
+				return nil, fault.Usagef("choose another folder with --out", "%s does not belong to the set: %s", dir, mix)
+			}
+			have[dir] = rec
+		}
+	}
+	return have, nil
+}
+
+func toHistory(dir, arm string, repeat int, id string) error {
+	to := filepath.Join(dir, HistoryDir, fmt.Sprintf("%s-repeat-%02d-%s", arm, repeat, id))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
+	}
+	if err := os.Rename(TrialDir(dir, arm, repeat), to); err != nil {
+		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
+	}
+	return nil
+}

@@ -36,7 +36,15 @@ const (
 	Exact Bound = "exact"
 	Upper Bound = "upper"
 	Lower Bound = "lower"
+	// Either is for windows only: one end pulls up, the other down.
+	Either Bound = "either"
 )
+
+// EventSources lists every source of events.
+func EventSources() []EventFrom { return []EventFrom{FromHarness, FromClient, FromKube, FromProbe} }
+
+// Bounds lists every bound of an event; windows know Either too.
+func Bounds() []Bound { return []Bound{Exact, Upper, Lower} }
 
 // EventKind is a closed list: what can happen in a trial.
 type EventKind string

@@ -45,6 +45,9 @@ const (
 	Incomplete Completeness = "incomplete"
 )
 
+// Completenesses lists both.
+func Completenesses() []Completeness { return []Completeness{Complete, Incomplete} }
+
 // Tool is the program that measured.
 type Tool struct {
 	Name    string `json:"name"`
@@ -119,7 +122,9 @@ type Set struct {
 	Experiment string `json:"experiment"`
 	// ExperimentSha256 is the digest of the experiment file as it was read.
 	ExperimentSha256 string `json:"experiment_sha256"`
-	Arm              string `json:"arm"`
+	// Arms are the names of all arms of the experiment, in its order, so that a missing one is noticed.
+	Arms []string `json:"arms"`
+	Arm  string   `json:"arm"`
 	// Repeat counts from 1; Repeats is how many the experiment asks for.
 	Repeat  int `json:"repeat"`
 	Repeats int `json:"repeats"`
@@ -202,7 +207,7 @@ type Window struct {
 	ToEvent   int `json:"to_event"`
 	// UncertaintyNs adds up the clocks' bounds of both ends.
 	UncertaintyNs *int64 `json:"uncertainty_ns"`
-	// Bound is upper or lower where an end is a receipt time.
+	// Bound is upper or lower where an end is a receipt time, either where the two pull apart.
 	Bound Bound `json:"bound"`
 	// Why is null's reason; empty otherwise.
 	Why string `json:"why"`

@@ -1,0 +1,219 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Problem is one broken invariant of a record.
+type Problem struct {
+	// Where is a path such as flows[3].outcome.
+	Where string
+	What  string
+}
+
+func (p Problem) String() string { return p.Where + ": " + p.What }
+
+// Validate checks every invariant that the schema cannot express, and those that it
+// can, so that a record in memory is judged like one on disk. A sound record gives none.
+func Validate(r Record) []Problem {
+	c := &checker{}
+	c.head(r)
+	c.events(r)
+	c.flows(r)
+	c.summary(r)
+	c.windows(r)
+	c.notNil(r)
+	return c.problems
+}
+
+type checker struct{ problems []Problem }
+
+func (c *checker) add(where, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Where: where, What: fmt.Sprintf(format, args...)})
+}
+
+// check adds a problem unless ok.
+func (c *checker) check(ok bool, where, format string, args ...any) {
+	if !ok {
+		c.add(where, format, args...)
+	}
+}
+
+// oneOf checks a closed list.
+func oneOf[T ~string](c *checker, where string, v T, list []T) {
+	c.check(slices.Contains(list, v), where, "%q is none of %q", v, list)
+}
+
+func (c *checker) head(r Record) {
+	c.check(r.Schema == Schema, "schema", "is %q, not %s", r.Schema, Schema)
+	c.check(r.ID != "", "id", "is empty")
+	c.check(!r.StartedAt.IsZero(), "started_at", "is not set")
+	c.check(r.Tool.Name != "", "tool.name", "is empty")
+	c.check(r.Tool.Version != "", "tool.version", "is empty")
+	oneOf(c, "completeness", r.Completeness, Completenesses())
+	switch r.Completeness {
+	case Complete:
+		c.check(len(r.Missing) == 0, "missing", "says what is missing, yet the record is complete")
+		c.check(r.Trigger != nil, "trigger", "is null, yet the record is complete")
+		c.check(r.Client != nil, "client", "is null, yet the record is complete")
+	case Incomplete:
+		c.check(len(r.Missing) > 0, "missing", "is empty, yet the record is incomplete")
+	}
+	if s := r.Set; s != nil {
+		c.check(s.Repeat >= 1 && s.Repeat <= s.Repeats, "set.repeat", "%d is not in 1..%d", s.Repeat, s.Repeats)
+		c.check(s.Arm != "", "set.arm", "is empty")
+		c.check(len(s.Arms) == 0 || slices.Contains(s.Arms, s.Arm), "set.arms", "does not hold the arm %q", s.Arm)
+	}
+	if t := r.Trigger; t != nil {
+		c.check(t.Kind != "", "trigger.kind", "is empty")
+		c.check(!t.At.IsZero(), "trigger.at", "is not set")
+		c.check(t.AcceptedNs == nil || *t.AcceptedNs >= 0, "trigger.accepted_t_ns", "is before the trigger")
+	}
+	for i, s := range r.Sources {
+		c.check(s.Events >= 0, fmt.Sprintf("sources[%d].events", i), "is negative")
+		for j, g := range s.Gaps {
+			c.check(g.ToTNs == nil || *g.ToTNs >= g.FromTNs, fmt.Sprintf("sources[%d].gaps[%d]", i, j), "ends before it begins")
+		}
+	}
+}
+
+func (c *checker) events(r Record) {
+	triggers := 0
+	for i, e := range r.Events {
+		at := func(field string) string { return fmt.Sprintf("events[%d].%s", i, field) }
+		c.check(e.ID == i+1, at("id"), "is %d, not %d", e.ID, i+1)
+		c.check(i == 0 || r.Events[i-1].TNs <= e.TNs, at("t_ns"), "is earlier than the event before it")
+		oneOf(c, at("source"), e.Source, EventSources())
+		oneOf(c, at("kind"), e.Kind, EventKinds())
+		oneOf(c, at("bound"), e.Bound, Bounds())
+		c.check(e.UncertaintyNs == nil || *e.UncertaintyNs >= 0, at("uncertainty_ns"), "is negative")
+		c.check(e.Source != FromKube || e.Bound == Upper, at("bound"), "of a receipt is %q, not %q", e.Bound, Upper)
+		if e.Kind == TriggerSent {
+			triggers++
+			c.check(e.TNs == 0, at("t_ns"), "of %s is %d, not 0", TriggerSent, e.TNs)
+		}
+	}
+	want := 0
+	if r.Trigger != nil {
+		want = 1
+	}
+	c.check(triggers == want, "events", "hold %d %s, not %d", triggers, TriggerSent, want)
+}
+
+// mechanismsOf lists which mechanisms may carry an outcome.
+func mechanismsOf(o Outcome) []Mechanism {
+	switch o {
+	case Drained:
+		return []Mechanism{AnnouncedFIN}
+	case Closed:
+		return []Mechanism{FIN}
+	case Severed:
+		return []Mechanism{FINMidMessage, RST, BrokenPipe, ICMPPort, ICMPHost, Silence}
+	case Rehomed:
+		return []Mechanism{OtherInstance}
+	case ReadTimeout:
+		return []Mechanism{Silence}
+	case Survived:
+		return []Mechanism{None}
+	default:
+		return []Mechanism{None, ClientLimit, WindowClosed}
+	}
+}
+
+func (c *checker) flows(r Record) {
+	ids := map[string]bool{}
+	ended := map[string]int64{}
+	for _, e := range r.Events {
+		if e.Kind == FlowEnded || e.Kind == FlowRehomed {
+			if _, seen := ended[string(e.Kind)+e.Subject]; !seen {
+				ended[string(e.Kind)+e.Subject] = e.TNs
+			}
+		}
+	}
+	for i, f := range r.Flows {
+		at := func(field string) string { return fmt.Sprintf("flows[%d].%s", i, field) }
+		c.check(f.ID != "" && !ids[f.ID], at("id"), "%q is empty or used twice", f.ID)
+		ids[f.ID] = true
+		oneOf(c, at("protocol"), f.Protocol, Protocols())
+		oneOf(c, at("outcome"), f.Outcome, Outcomes())
+		oneOf(c, at("mechanism"), f.Mechanism, mechanismsOf(f.Outcome))
+		oneOf(c, at("detail.end"), f.Detail.End, RawEnds())
+		c.check(f.Answered <= f.Sent, at("heartbeats_answered"), "is more than were sent")
+		c.check((f.AfterRehome != nil) == (f.Outcome == Rehomed), at("after_rehome"), "is not null exactly for rehomed flows")
+		switch f.Outcome {
+		case Survived:
+			c.check(f.EndedTNs == nil, at("ended_t_ns"), "is set, yet the flow survived")
+		case NotMeasured:
+		default:
+			c.check(f.OpenedTNs != nil, at("opened_t_ns"), "is null")
+			c.check(f.EndedTNs != nil, at("ended_t_ns"), "is null, yet the flow is %s", f.Outcome)
+		}
+		if f.EndedTNs != nil && f.Outcome != NotMeasured {
+			c.check(f.EndedAfterTNs == nil || *f.EndedAfterTNs <= *f.EndedTNs, at("ended_after_t_ns"), "is later than the end")
+			t, ok := ended[string(endKind(f))+"flow/"+f.ID]
+			c.check(ok, at("ended_t_ns"), "has no event %s", endKind(f))
+			c.check(!ok || t == *f.EndedTNs, at("ended_t_ns"), "is %d, but its event says %d", *f.EndedTNs, t)
+		}
+	}
+}
+
+func (c *checker) summary(r Record) {
+	want := Summarize(r, "")
+	for _, s := range []struct {
+		where     string
+		got, want map[Outcome]int
+	}{{"summary.tcp", r.Summary.TCP, want.TCP}, {"summary.udp", r.Summary.UDP, want.UDP}} {
+		c.check(maps.Equal(s.got, s.want), s.where, "is %v, but the flows say %v", s.got, s.want)
+	}
+	c.check(same(r.Summary.ContainerExitCode, want.ContainerExitCode), "summary.container_exit_code", "is not what the events say")
+	c.check(same(r.Summary.ContainerExitReason, want.ContainerExitReason), "summary.container_exit_reason", "is not what the events say")
+}
+
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func (c *checker) windows(r Record) {
+	names := map[string]bool{}
+	for i, w := range r.Windows {
+		at := fmt.Sprintf("windows[%d]", i)
+		c.check(w.Name != "" && !names[w.Name], at+".name", "%q is empty or used twice", w.Name)
+		names[w.Name] = true
+		oneOf(c, at+".bound", w.Bound, append(Bounds(), Either))
+		for _, id := range []int{w.FromEvent, w.ToEvent} {
+			c.check(id >= 0 && id <= len(r.Events), at, "refers to event %d of %d", id, len(r.Events))
+		}
+		if w.Ns != nil {
+			c.check(w.FromEvent > 0 && w.ToEvent > 0, at, "has a length without both of its events")
+			c.check(w.Why == "", at+".why", "is set, yet the window was measured")
+		} else {
+			c.check(w.Why != "", at+".why", "is empty, yet the window was not measured")
+		}
+	}
+}
+
+// notNil checks that lists and maps are written as [] and {}, not null.
+func (c *checker) notNil(r Record) {
+	for _, field := range []struct {
+		where string
+		isNil bool
+	}{
+		{"events", r.Events == nil}, {"flows", r.Flows == nil}, {"windows", r.Windows == nil},
+		{"clocks", r.Clocks == nil}, {"sources", r.Sources == nil},
+		{"notes", r.Notes == nil}, {"missing", r.Missing == nil},
+		{"environment.nodes", r.Environment.Nodes == nil},
+		{"summary.tcp", r.Summary.TCP == nil}, {"summary.udp", r.Summary.UDP == nil},
+		{"client.limits", r.Client != nil && r.Client.Limits == nil},
+		{"set.arms", r.Set != nil && r.Set.Arms == nil},
+	} {
+		c.check(!field.isNil, field.where, "is null")
+	}
+	for i, s := range r.Sources {
+		c.check(s.Gaps != nil, fmt.Sprintf("sources[%d].gaps", i), "is null")
+	}
+}

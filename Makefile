@@ -1,0 +1,50 @@
+# Everything a person does here, by name. `make help` lists it.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X github.com/drainproof/drainproof/internal/cli.version=$(VERSION)
+# The same flags everywhere, so that the same source gives the same bytes.
+GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+DEMO_FROM ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help build build-all demo test test-unit test-e2e lint bench fmt update clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/drainproof for this machine
+	$(GOBUILD) -o bin/drainproof ./cmd/drainproof
+
+build-all: ## Build for every supported platform into bin/
+	@for t in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+	  echo "bin/drainproof-$${t%/*}-$${t#*/}"; \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o bin/drainproof-$${t%/*}-$${t#*/} ./cmd/drainproof || exit 1; \
+	done
+
+demo: build ## A real cluster, twenty connections, one deleted Pod; leaves out/demo/record.json
+	@bin/drainproof demo --install-packages --kubernetes-from $(DEMO_FROM) --out out/demo --force
+
+test: ## Everything: installs what is missing (root on Debian or Ubuntu), unit and end-to-end tests; lists what was skipped
+	@scripts/test.sh all
+
+test-unit: ## What needs neither root nor a cluster
+	@scripts/test.sh unit
+
+test-e2e: ## The end-to-end tests alone, on the local cluster
+	@scripts/test.sh e2e
+
+lint: ## Formatting, vet, staticcheck and govulncheck, pinned in tools/go.mod
+	@scripts/lint.sh
+
+bench: ## The benchmarks behind every claim on performance
+	@scripts/bench.sh
+
+fmt: ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+update: ## Write again what is generated: goldens, CLI reference
+	$(GO) test ./internal/render/... ./internal/cli/... -update
+
+clean: ## Remove bin/ and out/
+	rm -rf bin out

@@ -1,0 +1,142 @@
+// Package arch holds the house to its plan: which package may know which.
+// docs/architecture.md draws the same picture.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/drainproof/drainproof/"
+
+// allowed lists, for each package, the packages of the project that it may
+// import. Imports point down; siblings do not know each other.
+var allowed = map[string][]string{
+	"cmd/drainproof": {"internal/cli"},
+	"internal/cli": {
+		"internal/experiment", "internal/trial", "internal/trigger", "internal/kube", "internal/traffic", "internal/probe", "internal/image",
+		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
+	},
+	"internal/experiment":         {"internal/trial", "internal/record", "internal/fault"},
+	"internal/trial":              {"internal/kube", "internal/trigger", "internal/traffic", "internal/probe", "internal/record", "internal/clock", "internal/fault"},
+	"internal/traffic":            {"internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
+	"internal/probe":              {"internal/wire", "internal/clock", "internal/fault"},
+	"internal/trigger":            {"internal/fault"},
+	"internal/kube":               {"internal/record", "internal/clock", "internal/fault"},
+	"internal/image":              {"internal/fault"},
+	"internal/localcluster":       {"internal/localcluster/parts", "internal/fault"},
+	"internal/localcluster/parts": {"internal/fault"},
+	"internal/render":             {"internal/record", "internal/stats"},
+	"internal/record":             {},
+	"internal/stats":              {},
+	"internal/wire":               {},
+	"internal/clock":              {},
+	"internal/fault":              {},
+	"schema":                      {},
+}
+
+// walls are modules that only some packages may reach.
+var walls = []struct {
+	module string
+	only   []string
+	reason string
+}{
+	{"k8s.io/client-go", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
+	{"k8s.io/api", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
+	{"k8s.io/apimachinery", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command layer's business"},
+	{"github.com/google/go-containerregistry", []string{"internal/image", "internal/localcluster"}, "images are made in one place, and the local cluster's sandbox image beside it"},
+	{"github.com/vishvananda/netlink", []string{"internal/localcluster"}, "links and routes are the local cluster's business"},
+}
+
+// lean packages must not reach Kubernetes' libraries even indirectly, so that they stay small and need no credentials.
+var lean = []string{"internal/probe", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render"}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) < 10 {
+		t.Fatalf("go list found only %d packages: the test would prove nothing", len(pkgs))
+	}
+	return pkgs
+}
+
+func TestImportsPointDown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(name, "internal/testkit") || name == "internal/arch" || name == "internal/e2e" {
+			continue // tests may know everything
+		}
+		seen[name] = true
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("package %s has no place in the plan: add it to the table here and to docs/architecture.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if inner, ok := strings.CutPrefix(imp, module); ok && !slices.Contains(may, inner) {
+				t.Errorf("%s imports %s, which is not below it", name, inner)
+			}
+			for _, w := range walls {
+				if (imp == w.module || strings.HasPrefix(imp, w.module+"/")) && !slices.Contains(w.only, name) {
+					t.Errorf("%s imports %s, only for %v: %s", name, imp, w.only, w.reason)
+				}
+			}
+		}
+	}
+	for name := range allowed {
+		if !seen[name] {
+			t.Errorf("the plan names %s, which does not exist", name)
+		}
+	}
+}
+
+func TestLeanPackagesStayLean(t *testing.T) {
+	for _, p := range list(t) {
+		if !slices.Contains(lean, strings.TrimPrefix(p.ImportPath, module)) {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, "k8s.io/") {
+				t.Errorf("%s reaches %s", p.ImportPath, dep)
+				break
+			}
+		}
+	}
+}
+
+func TestNoBagOfThings(t *testing.T) {
+	for _, p := range list(t) {
+		last := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "types", "misc"}, last) {
+			t.Errorf("%s: a package is named for what it is about", p.ImportPath)
+		}
+	}
+}

@@ -25,20 +25,23 @@ const (
 
 // Options say which version and where from.
 type Options struct {
-	// Version such as v1.37.2; DefaultVersion when empty.
+	// Version such as v1.37.2; when empty DefaultVersion, or what a folder holds.
 	Version string
-	// From is auto, download, build, or a folder that holds the programs.
+	// From is auto (also when empty), download, build, or a folder that holds
+	// the programs. auto downloads where the mirror answers, else builds.
 	From string
 	// CacheDir is the tool's cache folder; the user's (os.UserCacheDir/drainproof) when empty.
 	CacheDir string
 	// Mirror replaces https://dl.k8s.io in tests, and for people who keep a copy.
 	Mirror string
-	// Progress receives one line per step, with an estimate where there is one.
+	// Progress receives one line per step, with an estimate where there is one;
+	// one call at a time, not always from the caller's goroutine.
 	Progress func(line string)
 }
 
 // Set is a complete set of programs of one version.
 type Set struct {
+	// Version such as v1.37.2; a folder's may carry its vendor's suffix (v1.37.2+k3s1).
 	Version string
 	// From is download, build or folder: what was done, now or earlier.
 	From string

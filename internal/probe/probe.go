@@ -5,8 +5,12 @@
 // it writes to its log, one JSON object a line, so that a record can say what
 // the harness caused itself.
 //
+// On SIGTERM with Drain only the listener for heartbeats closes. The HTTP
+// listener answers until the end, because every readiness probe of the kubelet is
+// a new connection, and refusing it would fail readiness against Keep.
+//
 // It must not know Kubernetes' libraries, the clients or the record; of the
-// project it imports wire and clock.
+// project it imports wire, clock and fault.
 package probe
 
 import (
@@ -94,6 +98,8 @@ const (
 	LogRequestAccepted = "request-accepted"
 	LogRequestDone     = "request-done"
 	LogFailed          = "failed"
+	// LogRefused: a client spoke junk and was turned away. Only the first hundred are logged; LogExiting counts them all.
+	LogRefused = "refused"
 )
 
 // Run serves until its behaviour on a signal from signals ends it, or ctx

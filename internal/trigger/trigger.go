@@ -6,6 +6,10 @@ package trigger
 
 import (
 	"context"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drainproof/drainproof/internal/fault"
 )
 
 // Kind of trigger.
@@ -40,3 +44,28 @@ type Trigger interface {
 	// Undo puts back what Fire changed (the scale); nil when there is nothing. Safe to call twice, and without Fire.
 	Undo(ctx context.Context) error
 }
+
+// New makes the trigger of one kind. It reads what Undo will need (the scale
+// before), so that Fire is one request. Errors are faults.
+func New(ctx context.Context, kind Kind, client kubernetes.Interface, t Target) (Trigger, error) {
+	switch kind {
+	case Delete:
+		return &deletion{client: client, target: t}, nil
+	case Evict:
+		return &eviction{client: client, target: t}, nil
+	case Scale:
+		return newScaling(ctx, client, t)
+	case None:
+		return none{target: t}, nil
+	default:
+		return nil, fault.Usagef("choose one of delete, evict, scale, none", "unknown trigger %q", kind)
+	}
+}
+
+// none is the control: nothing is done to the workload, so nothing may be lost.
+type none struct{ target Target }
+
+func (none) Kind() Kind                 { return None }
+func (n none) Subject() string          { return "pod/" + n.target.Pod }
+func (none) Fire(context.Context) error { return nil }
+func (none) Undo(context.Context) error { return nil }

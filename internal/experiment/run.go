@@ -96,7 +96,7 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 		if o.Progress != nil {
 			o.Progress(a, repeat, rec, terr)
 		}
-		if werr := record.Write(dir, rec, false); werr != nil {
+		if _, werr := record.Write(dir, *rec, false); werr != nil {
 			return records, errors.Join(terr, fault.Measuref(werr, "make room or choose another folder with --out, then run it again with --resume", "writing the record of arm %s, repeat %d", a.Name, repeat))
 		}
 		if terr != nil {
@@ -172,7 +172,7 @@ func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
 		for repeat := 1; repeat <= e.Repeats; repeat++ {
 			dir := TrialDir(o.Dir, a.Name, repeat)
 			rec, err := record.Read(dir)
-			if errors.Is(err, os.ErrNotExist) {
+			if _, none := errors.AsType[*record.NoRecordError](err); none || errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 			if err != nil {
@@ -192,11 +192,11 @@ func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
 				continue
 			}
 			if firstRec == nil {
-				firstRec = rec
-			} else if mix := Differs(firstRec, rec); mix != "" {
+				firstRec = &rec
+			} else if mix := Differs(firstRec, &rec); mix != "" {
 				return nil, fault.Usagef("choose another folder with --out", "%s does not belong to the set: %s", dir, mix)
 			}
-			have[dir] = rec
+			have[dir] = &rec
 		}
 	}
 	return have, nil

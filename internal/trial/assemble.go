@@ -29,8 +29,7 @@ func (r *running) assemble() {
 		}
 	}
 	r.assembleFlows(zero)
-	r.rec.Summary = record.Summarize(r.rec, r.podUID())
-	r.rec.Windows = record.DeriveWindows(r.rec, r.podUID())
+	record.Derive(r.rec)
 	r.noteGrace()
 	if len(r.rec.Missing) == 0 {
 		r.rec.Completeness = record.Complete

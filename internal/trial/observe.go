@@ -176,7 +176,7 @@ func (r *running) undisturbed() error {
 
 // fire sends the trigger; its instant is the zero of the record.
 func (r *running) fire(ctx context.Context) error {
-	t, err := r.deps.NewTrigger(trigger.Kind(r.cfg.Trigger), r.target())
+	t, err := r.deps.NewTrigger(ctx, trigger.Kind(r.cfg.Trigger), r.target())
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ type Spec struct {
 // Deps is what a trial works with.
 type Deps struct {
 	API        kube.API
-	NewTrigger func(trigger.Kind, trigger.Target) (trigger.Trigger, error)
+	NewTrigger func(context.Context, trigger.Kind, trigger.Target) (trigger.Trigger, error)
 	// Local starts a client in this process (vantage host).
 	Local func() (traffic.Session, error)
 	// Progress is called at each step, from one goroutine at a time.

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/drainproof/drainproof/internal/experiment"
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/localcluster"
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic"
+	"github.com/drainproof/drainproof/internal/trial"
+	"github.com/drainproof/drainproof/internal/trigger"
+)
+
+// bench is what the trials of one command share: the cluster, the image, the tool.
+type bench struct {
+	*app
+	opts *runOptions
+	tool record.Tool
+	on   *chosen
+	// image is what the probe and the client run.
+	image string
+}
+
+// connect chooses the cluster and sees to the image.
+func (b *bench) connect(ctx context.Context) error {
+	on, err := b.choose(ctx, b.opts.clusterFlags, "create Pods and delete them again")
+	if err != nil {
+		return err
+	}
+	b.on = on
+	return b.ensureImage(ctx)
+}
+
+// ensureImage settles which image is run; into a local cluster it loads this very binary's.
+func (b *bench) ensureImage(ctx context.Context) error {
+	if b.opts.cfg.Image != "" {
+		b.image = b.opts.cfg.Image
+		return nil
+	}
+	img, ref, err := ownImage("", "")
+	if err != nil {
+		return err
+	}
+	b.image = ref
+	if b.on.local == nil {
+		return nil // the kubelet says if it is not there; the error then tells how to load it
+	}
+	has, err := b.on.local.HasImage(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if has {
+		return nil
+	}
+	b.progress("loading image %s into cluster %s", ref, b.on.cluster)
+	return withImageFile(ctx, img, ref, func(path string) error { return b.on.local.LoadImage(ctx, path) })
+}
+
+// trial runs one trial on the bench's cluster.
+func (b *bench) trial(ctx context.Context, arm experiment.Arm, set *record.Set) (*record.Record, error) {
+	cfg := arm.Config
+	cfg.Image = b.image
+	if ns := b.opts.namespace; ns != "" {
+		cfg.Namespace = &ns
+	}
+	return trial.Run(ctx, trial.Spec{
+		Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
+	}, trial.Deps{
+		API: b.on.api,
+		NewTrigger: func(ctx context.Context, k trigger.Kind, t trigger.Target) (trigger.Trigger, error) {
+			return trigger.New(ctx, k, b.on.api.Clientset(), t)
+		},
+		Local:    traffic.StartLocal,
+		Progress: func(p trial.Phase, text string) { b.progress("   %-9s %s", p, text) },
+	})
+}
+
+// freshName is the cluster that --fresh-cluster makes and removes.
+const freshName = "drainproof-fresh"
+
+func (b *bench) freshCluster(ctx context.Context, arm experiment.Arm) error {
+	if err := localcluster.Down(ctx, b.stateDir(), freshName); err != nil {
+		return fmt.Errorf("removing what an earlier run left of cluster %s: %w", freshName, err)
+	}
+	b.progress("== %s: a fresh cluster", arm.Name)
+	o, err := b.opts.clusterUpFlags.options(b.app, freshName)
+	if err != nil {
+		return err
+	}
+	if _, err := localcluster.Up(ctx, o); err != nil {
+		return err
+	}
+	b.opts.clusterFlags.cluster = freshName
+	return b.connect(ctx)
+}
+
+func (b *bench) dropCluster(ctx context.Context, _ experiment.Arm) error {
+	return localcluster.Down(ctx, b.stateDir(), freshName)
+}
+
+// refuseExisting stops before anything is touched when there is a record already.
+func (a *app) refuseExisting(dir string, force bool) error {
+	if force {
+		return nil
+	}
+	for _, name := range []string{record.FileName, record.FileName + ".gz"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return fault.Usagef("choose another folder with --out, or overwrite it with --force", "%s exists already", filepath.Join(dir, name))
+		}
+	}
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return fault.Usagef("choose a folder with --out", "%s is not a folder", dir)
+	}
+	return nil
+}
+
+// recordFault says what a person can do about a record that could not be read or written.
+func recordFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*record.ExistsError](err); ok {
+		return fault.Usagef("choose another folder with --out, or overwrite it with --force", "%v", err)
+	}
+	if _, ok := errors.AsType[*record.FullDiskError](err); ok {
+		return fault.Measuref(err, "make room, or choose a folder on another disk with --out, and run it again", "writing the record")
+	}
+	if _, ok := errors.AsType[*record.NoRecordError](err); ok {
+		return fault.Usagef("give folders that `drainproof run --out` wrote", "%v", err)
+	}
+	if _, ok := errors.AsType[*record.SchemaError](err); ok {
+		return fault.Usagef("use the version of drainproof that wrote it, or a later one", "%v", err)
+	}
+	return fault.Measuref(err, "", "reading or writing a record")
+}

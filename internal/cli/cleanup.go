@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+func (a *app) cleanupCommand() *cobra.Command {
+	var f clusterFlags
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove what interrupted trials left in a cluster",
+		Long: `A trial removes what it made, also when it is interrupted. Where it could not (a
+kill -9, an API server that was gone), this finds everything that carries the label
+drainproof.dev/trial and removes it.`,
+		Example: `  drainproof cleanup --dry-run
+  drainproof cleanup --context kind-lab`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			change := "remove every object that carries drainproof's label"
+			if dryRun {
+				change = ""
+			}
+			on, err := a.choose(cmd.Context(), f, change)
+			if err != nil {
+				return err
+			}
+			find := on.api.Cleanup
+			if dryRun {
+				find = on.api.Leftovers
+			}
+			left, err := find(cmd.Context())
+			w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
+			for _, l := range left {
+				fmt.Fprintf(w, "%s\t%s\t%s\ttrial %s\t%s\n", l.Kind, l.Namespace, l.Name, l.Trial, l.Created.UTC().Format(time.RFC3339))
+			}
+			if ferr := w.Flush(); ferr != nil {
+				return ferr
+			}
+			if err != nil {
+				return fault.Measuref(err, "this account must be able to list and delete namespaces, deployments, services and pods", "cleaning up")
+			}
+			if len(left) == 0 {
+				a.progress("nothing was left")
+			}
+			return nil
+		},
+	}
+	f.bind(cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list it")
+	return cmd
+}

@@ -1,0 +1,169 @@
+// Package cli is the command line: it parses flags into options, validates
+// them, makes one call below and renders the result.
+//
+// It holds no rule about terminations, traffic or records. It is the only
+// package that reads arguments, the environment and the terminal; it returns an
+// exit code and never exits.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+// Streams is the program's whole view of its surroundings.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Getenv reads one environment variable.
+	Getenv func(string) string
+	// InIsTerminal, OutIsTerminal and ErrIsTerminal say who is at the other end.
+	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
+	// Width of the terminal behind Out in columns; 0 where there is none.
+	Width int
+}
+
+// System is the process's own surroundings.
+func System() Streams {
+	width := 0
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		width = w
+	}
+	return Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Width: width,
+		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+}
+
+// app carries what every command needs.
+type app struct {
+	Streams
+	quiet bool
+	// started is set once flags and arguments were accepted: errors before are wrong use.
+	started bool
+	// code is what a command wants in place of 0.
+	code fault.Code
+}
+
+// Run runs one command line and returns its exit code: 0 pass, 1 verdict failed,
+// 2 wrong use, 3 inconclusive, 4 could not measure.
+func Run(ctx context.Context, args []string, s Streams) int {
+	a := &app{Streams: s}
+	root := a.root(filepath.Base(args[0]))
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return int(a.code)
+	}
+	code := fault.CodeOf(err)
+	if _, ok := errors.AsType[*fault.Error](err); !ok && !a.started {
+		code = fault.Usage
+	}
+	a.printError(err)
+	return int(code)
+}
+
+func (a *app) printError(err error) {
+	fmt.Fprintf(a.Err, "drainproof: %s\n", oneLine(err.Error()))
+	if next := fault.NextOf(err); next != "" {
+		fmt.Fprintf(a.Err, "  next: %s\n", next)
+	}
+}
+
+// oneLine keeps joined errors readable.
+func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
+
+func (a *app) root(name string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "drainproof",
+		Short: "Measure, explain, fix and prove lossless Pod termination on Kubernetes",
+		Long: `drainproof holds real connections to a Pod, ends the Pod, and records what became
+of every connection, when, and by what evidence.
+
+Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
+1 the verdict failed, 2 wrong use, 3 inconclusive, 4 could not measure.`,
+		Example: `  drainproof cluster up                                  a real Kubernetes on this machine
+  drainproof run --arm drain --trigger delete --grace 6s  one trial on it
+  drainproof run -f experiments/quick.yaml --out quick    a whole set of trials
+  drainproof report quick                                 read it again
+  drainproof cluster down`,
+		SilenceErrors: true, SilenceUsage: true,
+		Version: versionString(),
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.started = true
+			return nil
+		},
+	}
+	if strings.HasPrefix(name, "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drainproof"}
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fault.Usagef("see `"+c.CommandPath()+" --help`", "%v", err)
+	})
+	root.AddCommand(a.runCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
+		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.workerCommand(), a.versionCommand())
+	return root
+}
+
+// progress prints one line to stderr unless --quiet.
+func (a *app) progress(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.Err, format+"\n", args...)
+	}
+}
+
+// color says whether the result may hold colours (no-color.org, TERM=dumb).
+func (a *app) color() bool {
+	return a.OutIsTerminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+}
+
+// oneOf checks an enumerated flag.
+func oneOf(flag, value string, allowed ...string) error {
+	for _, v := range allowed {
+		if v == value {
+			return nil
+		}
+	}
+	return fault.Usagef("choose one of "+strings.Join(allowed, ", "), "--%s %q is not known", flag, value)
+}
+
+// exactArgs is cobra.ExactArgs with a message that names what is wanted.
+func exactArgs(what ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(what) {
+			return nil
+		}
+		if len(what) == 0 {
+			return fault.Usagef("see `"+c.CommandPath()+" --help`", "%s takes no argument, but got %q", c.CommandPath(), args)
+		}
+		return fault.Usagef("see `"+c.CommandPath()+" --help`", "%s takes %s", c.CommandPath(), strings.Join(what, " and "))
+	}
+}
+
+// maxOneArg allows one optional argument.
+func maxOneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) <= 1 {
+			return nil
+		}
+		return fault.Usagef("see `"+c.CommandPath()+" --help`", "%s takes at most one argument, %s, but got %q", c.CommandPath(), what, args)
+	}
+}

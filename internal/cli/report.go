@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render"
+	"github.com/drainproof/drainproof/schema"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "report DIR...",
+		Short: "Read records again: one trial's timeline, or the tables of a set",
+		Long: `Reads the records below the given folders. One trial: its timeline, flows and
+windows. Sets: per experiment and data plane the core table, the triggers, UDP and the
+dead-endpoint windows, as medians of per-repeat values with range and n. A set with a
+hole, or one that mixes tools, versions or data planes, is refused.`,
+		Example: `  drainproof report out/demo
+  drainproof report matrix
+  drainproof report results/ -o markdown
+  drainproof report matrix -o json | jq '.sets[0]'`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fault.Usagef("give folders that `drainproof run --out` wrote", "report needs at least one folder or record")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := oneOf("output", output, "table", "json", "markdown"); err != nil {
+				return err
+			}
+			return a.report(args, output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or markdown")
+	return cmd
+}
+
+func (a *app) report(dirs []string, output string) error {
+	paths, err := record.Find(dirs...)
+	if err != nil {
+		return recordFault(err)
+	}
+	var set []record.Record
+	for _, p := range paths {
+		rec, err := record.Read(p)
+		if err != nil {
+			return recordFault(err)
+		}
+		if problems := record.Validate(rec); len(problems) > 0 {
+			return fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
+		}
+		set = append(set, rec)
+	}
+	if output == "table" && len(set) == 1 && set[0].Set == nil {
+		return render.Trial(a.Out, set[0], a.renderOptions())
+	}
+	return a.showSet(output, set)
+}
+
+// setFault turns a refused set into an answer: inconclusive.
+func setFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*render.HoleError](err); ok {
+		return fault.Inconclusivef("measure what is missing with `drainproof run -f FILE --out DIR --resume`", "%v", err)
+	}
+	if _, ok := errors.AsType[*render.MixedError](err); ok {
+		return fault.Inconclusivef("report them apart, or measure the set again in one environment", "%v", err)
+	}
+	return err
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of a record", Args: exactArgs(),
+		Example: `  drainproof schema > record-v1.json`,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.Out, schema.RecordV1)
+			return err
+		},
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// version is set at link time by the Makefile.
+var version = "dev"
+
+func versionString() string { return version }
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version, the Go version and the platform", Args: exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(a.Out, "drainproof %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// tool describes the running program, digest included, for the record.
+func tool() (record.Tool, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return record.Tool{}, fault.Measuref(err, "", "finding this program's own file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return record.Tool{}, fault.Measuref(err, "", "opening this program's own file")
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return record.Tool{}, fault.Measuref(err, "", "reading this program's own file")
+	}
+	return record.Tool{Name: "drainproof", Version: versionString(), Sha256: hex.EncodeToString(h.Sum(nil)), Go: runtime.Version()}, nil
+}

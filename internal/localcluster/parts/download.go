@@ -129,10 +129,12 @@ func (g *getter) retry(ctx context.Context, what string, try func() error) error
 			return fmt.Errorf("downloading %s: %w", what, context.Cause(ctx))
 		}
 		again, _ := errors.AsType[transient](err)
+		_, disk := errors.AsType[diskError](err)
 		switch {
+		case disk:
+			return fault.Measuref(err, "free some space in "+g.root, "downloading %s", what)
 		case isAbsent(err):
-			return fault.Measuref(err, "choose a version that was released",
-				"kubernetes %s for linux/%s does not exist at %s", g.version, g.arch, g.mirror)
+			return g.noRelease(err)
 		case again.error == nil:
 			return fault.Measuref(err, "", "downloading %s", what)
 		case n == tries:
@@ -145,6 +147,12 @@ func (g *getter) retry(ctx context.Context, what string, try func() error) error
 		case <-time.After(g.backoff << (n - 1)):
 		}
 	}
+}
+
+// noRelease is the fault of a version that the mirror does not have.
+func (g *getter) noRelease(err error) error {
+	return fault.Measuref(err, "choose a version that was released",
+		"kubernetes %s for linux/%s does not exist at %s", g.version, g.arch, g.mirror)
 }
 
 // checksum fetches the published SHA-256 of one program.

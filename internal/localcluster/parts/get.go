@@ -45,6 +45,7 @@ type getter struct {
 	backoff      time.Duration
 	lockPoll     time.Duration
 	tick         time.Duration
+	goGrace      time.Duration // for an interrupted go command to tidy up before it is killed
 }
 
 func get(ctx context.Context, o Options) (Set, error) {
@@ -88,7 +89,7 @@ func newGetter(o Options) (*getter, error) {
 		version: v, arch: runtime.GOARCH, from: o.From, root: root, mirror: mirror, progress: o.Progress,
 		client: newClient(), goTool: "go", lookPath: exec.LookPath, free: freeBytes,
 		probeTimeout: 4 * time.Second, stallTimeout: 30 * time.Second, backoff: time.Second,
-		lockPoll: 200 * time.Millisecond, tick: 30 * time.Second,
+		lockPoll: 200 * time.Millisecond, tick: 30 * time.Second, goGrace: 5 * time.Second,
 	}
 	g.build = g.buildModule
 	return g, nil
@@ -149,7 +150,7 @@ func (g *getter) choose(ctx context.Context) (string, error) {
 	case err == nil:
 		return fromDownload, nil
 	case isAbsent(err):
-		return "", err
+		return "", g.noRelease(err)
 	}
 	g.say("%s cannot be used (%v): building Kubernetes %s instead", g.mirror, probeReason(probe, g.probeTimeout, err), g.version)
 	return fromBuild, nil

@@ -17,12 +17,8 @@ import (
 	"github.com/drainproof/drainproof/internal/fault"
 )
 
-const (
-	// goGrace is how long an interrupted go command may tidy up before it is killed.
-	goGrace = 5 * time.Second
-	// tailBytes is how much of the go command's last output an error can quote.
-	tailBytes = 4096
-)
+// tailBytes is how much of the go command's last output an error can quote.
+const tailBytes = 4096
 
 func (g *getter) logName() string {
 	return filepath.Join(g.root, g.version.String()+"-"+g.arch+".build.log")
@@ -31,6 +27,10 @@ func (g *getter) logName() string {
 // run runs the user's go in dir and gives its stdout; stderr goes to the build
 // log. When ctx ends, it ends go's whole process group, compilers too.
 func (g *getter) run(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	step := args[0]
+	if step == "mod" {
+		step += " " + args[1]
+	}
 	log, err := os.OpenFile(g.logName(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("build log: %w", err)
@@ -43,7 +43,7 @@ func (g *getter) run(ctx context.Context, dir string, args ...string) ([]byte, e
 	cmd := exec.CommandContext(ctx, g.goTool, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, g.goEnv(), &stdout, stderr
 	cmd.Cancel = func() error { return interruptGroup(cmd) }
-	cmd.WaitDelay = goGrace
+	cmd.WaitDelay = g.goGrace
 	ownGroup(cmd)
 	// The kernel ties the child's life to this thread.
 	runtime.LockOSThread()
@@ -53,21 +53,21 @@ func (g *getter) run(ctx context.Context, dir string, args ...string) ([]byte, e
 	}
 	var reporter sync.WaitGroup
 	stop := make(chan struct{})
-	reporter.Go(func() { g.elapsed(args[0], &stderr.packages, stop) })
+	reporter.Go(func() { g.elapsed(step, &stderr.packages, stop) })
 	err = cmd.Wait()
 	killGroup(cmd)
 	close(stop)
 	reporter.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("go %s for Kubernetes %s: %w", args[0], g.version, context.Cause(ctx))
+		return nil, fmt.Errorf("go %s for Kubernetes %s: %w", step, g.version, context.Cause(ctx))
 	case err != nil:
 		tail := lastLines(string(stderr.tail), 12)
 		if tail == "" {
 			tail = err.Error()
 		}
 		return stdout.Bytes(), g.goFault(tail, "read "+g.logName(), "go %s for Kubernetes %s ended with %v",
-			strings.Join(args[:min(2, len(args))], " "), g.version, err)
+			step, g.version, err)
 	}
 	return stdout.Bytes(), nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ func (a *app) report(dirs []string, output string) error {
 	if err != nil {
 		return recordFault(err)
 	}
-	var set []record.Record
+	var set []render.Input
 	for _, p := range paths {
 		rec, err := record.Read(p)
 		if err != nil {
@@ -56,10 +55,10 @@ func (a *app) report(dirs []string, output string) error {
 		if problems := record.Validate(rec); len(problems) > 0 {
 			return fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
 		}
-		set = append(set, rec)
+		set = append(set, render.Input{Path: p, Record: rec})
 	}
-	if output == "table" && len(set) == 1 && set[0].Set == nil {
-		return render.Trial(a.Out, set[0], a.renderOptions())
+	if output == "table" && len(set) == 1 && set[0].Record.Set == nil {
+		return render.Trial(a.Out, set[0].Record, a.renderOptions())
 	}
 	return a.showSet(output, set)
 }
@@ -73,7 +72,10 @@ func setFault(err error) error {
 		return fault.Inconclusivef("measure what is missing with `drainproof run -f FILE --out DIR --resume`", "%v", err)
 	}
 	if _, ok := errors.AsType[*render.MixedError](err); ok {
-		return fault.Inconclusivef("report them apart, or measure the set again in one environment", "%v", err)
+		return fault.Usagef("report them apart, or measure the set again in one environment", "%v", err)
+	}
+	if _, ok := errors.AsType[*render.DuplicateError](err); ok {
+		return fault.Usagef("name each set once", "%v", err)
 	}
 	return err
 }
@@ -83,7 +85,7 @@ func (a *app) schemaCommand() *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of a record", Args: exactArgs(),
 		Example: `  drainproof schema > record-v1.json`,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Out, schema.RecordV1)
+			_, err := a.Out.Write(schema.RecordV1)
 			return err
 		},
 	}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -206,9 +204,9 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 		return err
 	}
 	a.progress("records: %s", dir)
-	set := make([]record.Record, 0, len(records))
+	set := make([]render.Input, 0, len(records))
 	for _, r := range records {
-		set = append(set, *r)
+		set = append(set, render.Input{Path: experiment.TrialDir(dir, r.Set.Arm, r.Set.Repeat), Record: *r})
 	}
 	return a.showSet(o.output, set)
 }
@@ -227,19 +225,19 @@ func (a *app) show(output string, rec *record.Record) error {
 }
 
 // showSet renders the tables of a set on stdout.
-func (a *app) showSet(output string, set []record.Record) error {
-	write := map[string]func(io.Writer, []record.Record) error{
-		"json": render.JSON, "markdown": render.Markdown,
-		"table": func(w io.Writer, set []record.Record) error { return render.Set(w, set, a.renderOptions()) },
-	}[output]
-	if write == nil {
-		return fmt.Errorf("output %q has no renderer", output)
+func (a *app) showSet(output string, set []render.Input) error {
+	switch output {
+	case "json":
+		return setFault(render.JSON(a.Out, set))
+	case "markdown":
+		return setFault(render.Markdown(a.Out, set))
+	default:
+		return setFault(render.Set(a.Out, set, a.renderOptions()))
 	}
-	return setFault(write(a.Out, set))
 }
 
-func (a *app) renderOptions() render.Options {
-	return render.Options{Color: a.color(), Width: a.Width}
+func (a *app) renderOptions() render.Opts {
+	return render.Opts{Color: a.color(), Width: a.Width}
 }
 
 func firstError(errs ...error) error {

@@ -91,7 +91,7 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 		if o.Progress != nil {
 			o.Progress(a, repeat, nil, nil)
 		}
-		set := record.Set{Experiment: e.Name, ExperimentSha256: e.Sha256, Arm: a.Name, Repeat: repeat, Repeats: e.Repeats}
+		set := record.Set{Experiment: e.Name, ExperimentSha256: e.Sha256, Arm: a.Name, Arms: e.armNames(), Repeat: repeat, Repeats: e.Repeats}
 		rec, terr := run(ctx, a, set)
 		if o.Progress != nil {
 			o.Progress(a, repeat, rec, terr)
@@ -211,4 +211,12 @@ func toHistory(dir, arm string, repeat int, id string) error {
 		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
 	}
 	return nil
+}
+
+func (e *Experiment) armNames() []string {
+	names := make([]string, 0, len(e.Arms))
+	for _, a := range e.Arms {
+		names = append(names, a.Name)
+	}
+	return names
 }

@@ -90,7 +90,8 @@ type Fact struct {
 // WatchHealth tells of a watch's interruptions; a trial writes them into its record.
 type WatchHealth struct {
 	Resource string
-	// FromMonoNs is when it was noticed that the watch was down; ToMonoNs when it ran again, 0 while it does not.
+	// FromMonoNs is when it was noticed that the watch was down; ToMonoNs when it ran again, 0
+	// while it does not. Each gap is told twice, at its begin and with the same FromMonoNs at its end.
 	FromMonoNs, ToMonoNs int64
 	Why                  string
 }
@@ -111,7 +112,8 @@ type WatchSpec struct {
 type API interface {
 	// Environment fills what the cluster knows of itself (kubernetes, proxy mode, nodes, cluster_uid).
 	Environment(ctx context.Context) (record.Environment, error)
-	// Allowed asks the API server which of the rights a trial needs are missing, as "verb resource".
+	// Missing asks the API server which of the rights a trial needs are missing, as "verb
+	// resource". A namespace that does not exist yet, or "", means that the trial makes its own.
 	Missing(ctx context.Context, namespace string, trigger string) ([]string, error)
 	// EnsureNamespace creates a namespace of the trial's own, with Pod Security
 	// restricted enforced, and returns its UID. With create false it only looks up an existing one.

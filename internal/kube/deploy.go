@@ -1,0 +1,223 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+// pollEvery is how often a waiting deploy looks.
+const pollEvery = 200 * time.Millisecond
+
+// DeployProbe creates the Deployment and the Service and waits until exactly
+// one Pod is there, it is ready, and its endpoint is ready in the Service's slices. What
+// stands in the way is a fault as soon as Kubernetes says so.
+func (c *Cluster) DeployProbe(ctx context.Context, s ProbeSpec, timeout time.Duration) (*Probe, error) {
+	svc, err := c.client.CoreV1().Services(s.Namespace).Create(ctx, probeService(s), metav1.CreateOptions{})
+	if err != nil {
+		return nil, creating(ctx, err, "service", s.Namespace, NameProbe)
+	}
+	if _, err := c.client.AppsV1().Deployments(s.Namespace).Create(ctx, probeDeployment(s), metav1.CreateOptions{}); err != nil {
+		return nil, creating(ctx, err, "deployment", s.Namespace, NameProbe)
+	}
+	w := &waiter{c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameProbe)).String(), deployment: NameProbe, service: NameProbe}
+	pod, err := w.wait(ctx, timeout)
+	if err != nil {
+		return nil, err
+	}
+	p := &Probe{Namespace: s.Namespace, Deployment: NameProbe, Service: NameProbe, Pod: refOf(pod), ClusterIP: svc.Spec.ClusterIP}
+	for _, port := range svc.Spec.Ports {
+		switch port.Name {
+		case "tcp":
+			p.NodePortTCP = int(port.NodePort)
+		case "udp":
+			p.NodePortUDP = int(port.NodePort)
+		case "http":
+			p.NodePortHTTP = int(port.NodePort)
+		}
+	}
+	return p, nil
+}
+
+// DeployWorker creates the client's Pod and waits until it is ready.
+func (c *Cluster) DeployWorker(ctx context.Context, s WorkerSpec, timeout time.Duration) (PodRef, error) {
+	if _, err := c.client.CoreV1().Pods(s.Namespace).Create(ctx, workerPod(s), metav1.CreateOptions{}); err != nil {
+		return PodRef{}, creating(ctx, err, "pod", s.Namespace, NameWorker)
+	}
+	w := &waiter{c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameWorker)).String()}
+	pod, err := w.wait(ctx, timeout)
+	if err != nil {
+		return PodRef{}, err
+	}
+	return refOf(pod), nil
+}
+
+func refOf(p *corev1.Pod) PodRef {
+	r := PodRef{Name: p.Name, UID: string(p.UID), IP: p.Status.PodIP, Node: p.Spec.NodeName, NodeIP: p.Status.HostIP}
+	if len(p.Status.ContainerStatuses) > 0 {
+		r.ImageID = p.Status.ContainerStatuses[0].ImageID
+	}
+	return r
+}
+
+func creating(ctx context.Context, err error, kind, namespace, name string) error {
+	if apierrors.IsAlreadyExists(err) {
+		return fault.Measuref(nil, "clean up after the earlier trial, or choose another namespace", "%s %s/%s exists already", kind, namespace, name)
+	}
+	return asking(ctx, err, "creating %s %s/%s", kind, namespace, name)
+}
+
+// waiter waits for one Pod. deployment and service are empty for a bare Pod.
+type waiter struct {
+	c                                               *Cluster
+	namespace, image, selector, deployment, service string
+
+	since   time.Time // when the present obstacle was first seen
+	present diagnosis
+	last    string // what it waits for, in words
+}
+
+func (w *waiter) wait(ctx context.Context, timeout time.Duration) (*corev1.Pod, error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		pod, err := w.look(limited)
+		if err != nil && limited.Err() == nil || pod != nil {
+			return pod, err
+		}
+		select {
+		case <-tick.C:
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("waiting for %s: %w", w.last, context.Cause(ctx))
+			}
+			return nil, w.tooLate(ctx, timeout)
+		}
+	}
+}
+
+// look gives the Pod when all is ready, nil while it is not, and an error when waiting is pointless.
+func (w *waiter) look(ctx context.Context) (*corev1.Pod, error) {
+	pods, err := w.c.client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: w.selector})
+	if err != nil {
+		return nil, asking(ctx, err, "listing pods in namespace %s", w.namespace)
+	}
+	if len(pods.Items) != 1 {
+		w.last = fmt.Sprintf("one pod in namespace %s (there are %d)", w.namespace, len(pods.Items))
+		if len(pods.Items) == 0 && w.deployment != "" {
+			return nil, w.lookForRefusal(ctx)
+		}
+		return nil, nil
+	}
+	pod := &pods.Items[0]
+	if err := w.judge(ctx, diagnosePod(pod)); err != nil {
+		return nil, err
+	}
+	if pod.DeletionTimestamp != nil || !isReady(pod) {
+		w.last = fmt.Sprintf("pod %s/%s to become ready (phase %s)", w.namespace, pod.Name, pod.Status.Phase)
+		return nil, nil
+	}
+	if w.service != "" {
+		ok, err := w.served(ctx, pod)
+		if err != nil || !ok {
+			w.last = fmt.Sprintf("the endpoint of pod %s/%s to become ready", w.namespace, pod.Name)
+			return nil, err
+		}
+	}
+	return pod, nil
+}
+
+// lookForRefusal asks the Deployment and the events why there is no Pod.
+func (w *waiter) lookForRefusal(ctx context.Context) error {
+	dep, err := w.c.client.AppsV1().Deployments(w.namespace).Get(ctx, w.deployment, metav1.GetOptions{})
+	if err != nil {
+		return asking(ctx, err, "reading deployment %s/%s", w.namespace, w.deployment)
+	}
+	return w.judge(ctx, diagnoseDeployment(dep))
+}
+
+// judge ends the wait when the obstacle has lasted for longer than its patience.
+func (w *waiter) judge(ctx context.Context, d diagnosis) error {
+	if d.obstacle != w.present.obstacle {
+		w.since = time.Now()
+	}
+	w.present = d
+	if d.obstacle == noObstacle || time.Since(w.since) < d.patience() {
+		return nil
+	}
+	return w.fault(ctx, d)
+}
+
+func (w *waiter) fault(ctx context.Context, d diagnosis) error {
+	what := fmt.Sprintf("%s in namespace %s: %s: %s", d.subject, w.namespace, d.reason, strings.TrimSpace(d.message))
+	if d.obstacle == exited {
+		what += w.lastLines(ctx, strings.TrimPrefix(d.subject, "pod "))
+	}
+	return fault.Measuref(nil, d.next(w.image), "%s", what)
+}
+
+// lastLines are the end of a container's log, for the person who must find out why it ended.
+func (w *waiter) lastLines(ctx context.Context, pod string) string {
+	for _, previous := range []bool{false, true} {
+		b, err := w.c.client.CoreV1().Pods(w.namespace).GetLogs(pod, &corev1.PodLogOptions{TailLines: new(int64(5)), Previous: previous}).DoRaw(ctx)
+		if err == nil && len(b) > 0 {
+			return "; its log ends:\n" + strings.TrimSpace(string(b))
+		}
+	}
+	return "; it left no log"
+}
+
+// served reports whether the Pod's endpoint is ready in the Service's slices.
+func (w *waiter) served(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	list, err := w.c.client.DiscoveryV1().EndpointSlices(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: serviceSelector(w.service)})
+	if err != nil {
+		return false, asking(ctx, err, "listing endpointslices in namespace %s", w.namespace)
+	}
+	for key, e := range endpointsOf(pointers(list.Items)) {
+		if key.uid == string(pod.UID) && e.ready {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// tooLate says what was missing when time ran out, with Kubernetes' last warning.
+func (w *waiter) tooLate(ctx context.Context, timeout time.Duration) error {
+	if w.present.obstacle != noObstacle {
+		return w.fault(ctx, w.present)
+	}
+	what := fmt.Sprintf("waited %s in vain for %s", timeout, w.last)
+	if s := w.lastWarning(ctx); s != "" {
+		what += "; the last warning: " + s
+	}
+	return fault.Measuref(nil, "look at it with `kubectl describe pod`, or allow more time", "%s", what)
+}
+
+func (w *waiter) lastWarning(ctx context.Context) string {
+	list, err := w.c.client.CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	if err != nil || len(list.Items) == 0 {
+		return ""
+	}
+	e := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return eventTime(&a).Compare(eventTime(&b)) })
+	return fmt.Sprintf("%s on %s %s: %s", e.Reason, strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Name, e.Message)
+}
+
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -59,10 +59,12 @@ func Nanoseconds(v int64) string {
 // setting prints a duration that somebody chose, without decimals that nobody wrote: 30 s, 1.5 s, 500 ms.
 func setting(ns int64) string {
 	if ns != 0 && ns%1e9 != 0 && ns > -1e9 && ns < 1e9 {
-		return strconv.FormatFloat(float64(ns)/1e6, 'f', -1, 64) + " ms"
+		return trimmed(float64(ns)/1e6) + " ms"
 	}
-	return strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64) + " s"
+	return trimmed(float64(ns)/1e9) + " s"
 }
+
+func trimmed(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // interval prints two times in one unit, such as 30–98 ms.
 func interval(from, to int64) string {

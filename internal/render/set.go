@@ -97,12 +97,12 @@ func (t table) terminal(b *strings.Builder, k ink, width int) {
 // paint colours one line of a cell; row 0 is the heading.
 func (t table) paint(k ink, row, col int, s string) string {
 	switch {
-	case row == 0, strings.HasPrefix(notMeasured, strings.TrimSpace(s)), strings.TrimSpace(s) == "measured":
+	case row == 0, t.rows[row-1][col] == notMeasured:
 		return k.dim(s)
 	case strings.HasSuffix(t.head[col], " flows"):
 		return k.fate(s, t.rows[row-1][col])
 	}
-	return s
+	return k.plain(s)
 }
 
 // fate colours s, a part of the text whole, by the worst outcome that whole names.

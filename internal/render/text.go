@@ -89,12 +89,14 @@ func plural(n int, noun string) string {
 type ink struct{ on bool }
 
 func (k ink) sgr(code, s string) string {
-	if !k.on || s == "" {
+	s = clean(s)
+	if !k.on || strings.TrimSpace(s) == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
+func (k ink) plain(s string) string  { return clean(s) }
 func (k ink) bold(s string) string   { return k.sgr("1", s) }
 func (k ink) dim(s string) string    { return k.sgr("2", s) }
 func (k ink) red(s string) string    { return k.sgr("31", s) }

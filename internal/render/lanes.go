@@ -1,0 +1,216 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// lane is one line of the picture.
+type lane struct {
+	label string
+	bar   []stroke
+	note  string
+}
+
+// stroke is one character of a lane and how to colour it; paint is nil for none.
+type stroke struct {
+	r     rune
+	paint func(ink, string) string
+}
+
+// canvas draws lanes over an axis.
+type canvas struct{ axis }
+
+func (c canvas) empty() []stroke {
+	bar := make([]stroke, c.columns)
+	for i := range bar {
+		bar[i].r = ' '
+	}
+	return bar
+}
+
+// fill draws r from one time to another, the end's own column left free.
+func (c canvas) fill(bar []stroke, from, to int64, r rune, paint func(ink, string) string) {
+	first, _ := c.column(max(from, c.from))
+	end, ok := c.column(to)
+	if !ok {
+		end = c.columns
+	}
+	for i := first; i < end; i++ {
+		bar[i] = stroke{r, paint}
+	}
+}
+
+// mark puts r at a time, over whatever is there.
+func (c canvas) mark(bar []stroke, t int64, r rune, paint func(ink, string) string) {
+	if i, ok := c.column(t); ok {
+		bar[i] = stroke{r, paint}
+	}
+}
+
+// beyond is later than every picture.
+const beyond = 1<<63 - 1
+
+// event finds the first event of a kind from the trigger on whose subject is of pod.
+func event(r record.Record, kind record.EventKind, pod string) (record.Event, bool) {
+	i := slices.IndexFunc(r.Events, func(e record.Event) bool {
+		return e.Kind == kind && e.TNs >= 0 && record.PodOf(e.Subject) == pod
+	})
+	if i < 0 {
+		return record.Event{}, false
+	}
+	return r.Events[i], true
+}
+
+// at prints an event's time with its bound and uncertainty.
+func at(e record.Event) string {
+	return sign(e.Bound) + Nanoseconds(e.TNs) + uncertainty(e.UncertaintyNs)
+}
+
+func (c canvas) lanes(r record.Record) []lane {
+	pod, _ := r.ProbePod()
+	list := []lane{c.endpoint(r, pod), c.container(r, pod)}
+	for _, g := range flowGroups(r) {
+		list = append(list, c.flows(g))
+	}
+	return append(list, c.replacements(r, pod)...)
+}
+
+func (c canvas) endpoint(r record.Record, pod string) lane {
+	l := lane{label: "endpoint", bar: c.empty()}
+	var notes []string
+	removed, isRemoved := event(r, record.EndpointRemoved, pod)
+	end := int64(beyond)
+	if isRemoved {
+		end = removed.TNs
+	}
+	c.fill(l.bar, c.from, end, '█', ink.green)
+	if e, ok := event(r, record.EndpointNotReady, pod); ok {
+		c.fill(l.bar, e.TNs, end, '▒', ink.yellow)
+		notes = append(notes, "not ready "+at(e))
+	}
+	if dead, ok := lastEnd(r, record.TCP); ok && dead < end && isRemoved {
+		c.fill(l.bar, dead, end, '░', ink.red)
+	}
+	if isRemoved {
+		c.mark(l.bar, end, '╳', ink.bold)
+		notes = append(notes, "removed "+at(removed))
+	}
+	if len(notes) == 0 {
+		notes = append(notes, "no change seen")
+	}
+	l.note = strings.Join(notes, ", ")
+	return l
+}
+
+// lastEnd is when the last flow of a protocol had ended; ok is false while one lived.
+func lastEnd(r record.Record, p record.Protocol) (t int64, ok bool) {
+	for _, f := range r.Flows {
+		switch {
+		case f.Protocol != p:
+		case f.EndedTNs == nil:
+			return 0, false
+		default:
+			t, ok = max(t, *f.EndedTNs), true
+		}
+	}
+	return t, ok
+}
+
+func (c canvas) container(r record.Record, pod string) lane {
+	l := lane{label: "container", bar: c.empty()}
+	var notes []string
+	exited, isExited := event(r, record.ContainerExited, pod)
+	end := int64(beyond)
+	if isExited {
+		end = exited.TNs
+	}
+	c.fill(l.bar, c.from, end, '█', ink.green)
+	if e, ok := event(r, record.ProbeSigterm, pod); ok {
+		c.fill(l.bar, e.TNs, end, '▓', ink.yellow)
+		notes = append(notes, "SIGTERM "+at(e))
+	}
+	if isExited {
+		c.mark(l.bar, end, '╳', ink.bold)
+		notes = append(notes, exitText(exited)+" "+at(exited))
+	}
+	if len(notes) == 0 {
+		notes = append(notes, "no change seen")
+	}
+	l.note = strings.Join(notes, ", ")
+	return l
+}
+
+func exitText(e record.Event) string {
+	if code, ok := record.Integer(e.Detail[record.DetailExitCode]); ok {
+		return fmt.Sprintf("exit %d", code)
+	}
+	return "exit"
+}
+
+// flows draws a group: whole until its first end, thin until its last.
+func (c canvas) flows(g flowGroup) lane {
+	l := lane{label: fmt.Sprintf("%s ×%d", g.protocol, len(g.flows)), bar: c.empty(), note: string(g.outcome)}
+	paint := outcomePaint(g.outcome)
+	if !g.ended {
+		c.fill(l.bar, c.from, beyond, '━', ink.green)
+		mark := '→'
+		if g.outcome != record.Survived {
+			c.fill(l.bar, 0, beyond, '·', paint)
+			mark = '?'
+		}
+		l.bar[c.columns-1] = stroke{mark, paint}
+		return l
+	}
+	c.fill(l.bar, c.from, g.first, '━', ink.green)
+	c.fill(l.bar, g.first, g.last, '╍', paint)
+	mark := '✗'
+	switch g.outcome {
+	case record.Drained, record.Closed:
+		mark = '●'
+	case record.Rehomed:
+		mark = '▶'
+		c.fill(l.bar, g.last, beyond, '┄', paint)
+	}
+	c.mark(l.bar, g.last, mark, paint)
+	l.note = string(g.outcome) + " " + interval(g.first, g.last)
+	if m := g.mechanismText(); m != "" {
+		l.note += ", " + m
+	}
+	return l
+}
+
+func outcomePaint(o record.Outcome) func(ink, string) string {
+	switch o {
+	case record.Drained, record.Closed, record.Survived:
+		return ink.green
+	case record.Severed, record.ReadTimeout:
+		return ink.red
+	default:
+		return ink.yellow
+	}
+}
+
+// replacements draws a lane for each Pod that came after the trigger, at most two.
+func (c canvas) replacements(r record.Record, pod string) []lane {
+	var list []lane
+	var seen []string
+	for _, e := range r.Events {
+		name := record.PodOf(e.Subject)
+		if e.Kind != record.PodAdded || e.TNs < 0 || name == pod || slices.Contains(seen, name) || len(seen) == 2 {
+			continue
+		}
+		seen = append(seen, name)
+		l := lane{label: "new Pod", bar: c.empty(), note: "added " + at(e)}
+		c.fill(l.bar, e.TNs, beyond, '░', ink.dim)
+		if ready, ok := event(r, record.PodReady, name); ok {
+			c.fill(l.bar, ready.TNs, beyond, '█', ink.cyan)
+			l.note = "ready " + at(ready)
+		}
+		list = append(list, l)
+	}
+	return list
+}

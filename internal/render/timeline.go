@@ -1,0 +1,175 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// moment is one line of the timeline: an event, or all alike events of a group of flows.
+type moment struct {
+	when, source, kind, subject string
+	paint                       func(ink, string) string
+}
+
+// timeline tells the events from the trigger on, in their order; all of them if asked to.
+func timeline(r record.Record, all bool) (list []moment, before int) {
+	told := map[[3]string]int{}
+	groups := flowGroups(r)
+	byFlow := map[string]flowGroup{}
+	for _, g := range groups {
+		for _, f := range g.flows {
+			byFlow["flow/"+f.ID] = g
+		}
+	}
+	for _, e := range r.Events {
+		if e.TNs < 0 && !all {
+			before++
+			continue
+		}
+		m := moment{when: at(e), source: string(e.Source), kind: string(e.Kind), subject: e.Subject, paint: kindPaint(e.Kind)}
+		if d := detail(e); d != "" {
+			m.subject += "  " + d
+		}
+		g, isFlow := byFlow[e.Subject]
+		if !isFlow || all {
+			list = append(list, m)
+			continue
+		}
+		// The flows of one group share a line, at the time of the first.
+		key := [3]string{string(e.Kind), string(g.protocol), string(g.outcome) + string(g.mechanism)}
+		if told[key]++; told[key] > 1 {
+			continue
+		}
+		first, last, n := spanOf(r, e.Kind, g)
+		m.when = sign(e.Bound) + interval(first, last) + uncertainty(e.UncertaintyNs)
+		m.subject = fmt.Sprintf("%d %s, %s", n, g.protocol, g.outcome)
+		if g.mechanism != record.None {
+			m.subject += " (" + string(g.mechanism) + ")"
+		}
+		list = append(list, m)
+	}
+	return list, before
+}
+
+// spanOf gives the first and last time of a kind of event in a group of flows.
+func spanOf(r record.Record, kind record.EventKind, g flowGroup) (first, last int64, n int) {
+	mine := map[string]bool{}
+	for _, f := range g.flows {
+		mine["flow/"+f.ID] = true
+	}
+	for _, e := range r.Events {
+		if e.Kind != kind || !mine[e.Subject] || e.TNs < 0 {
+			continue
+		}
+		if n == 0 {
+			first = e.TNs
+		}
+		last = e.TNs
+		n++
+	}
+	return first, last, n
+}
+
+// detail picks from an event's detail what a reader of the timeline wants.
+func detail(e record.Event) string {
+	if e.Kind != record.ContainerExited {
+		return ""
+	}
+	text := exitText(e)
+	if reason, ok := e.Detail[record.DetailReason].(string); ok && reason != "" {
+		text += ", " + reason
+	}
+	return text
+}
+
+func kindPaint(k record.EventKind) func(ink, string) string {
+	switch k {
+	case record.TriggerSent, record.ProbeSigterm, record.ContainerExited, record.EndpointRemoved:
+		return ink.bold
+	case record.TriggerFailed, record.Interrupted, record.ProbeForcedRST:
+		return ink.red
+	default:
+		return ink.plain
+	}
+}
+
+func (v *trialPage) timeline() {
+	list, before := timeline(v.r, v.o.Verbose)
+	v.heading("Timeline", "from the trigger; ≤ is the arrival of the API's news, an upper bound")
+	if before > 0 {
+		v.line("  " + v.k.dim(fmt.Sprintf("%14s  %s", "", plural(before, "event")+" before it, as the probe was deployed and its flows were opened")))
+	}
+	whenWidth, kindWidth := 14, 0
+	for _, m := range list {
+		whenWidth = max(whenWidth, utf8.RuneCountInString(m.when))
+		kindWidth = max(kindWidth, utf8.RuneCountInString(clean(m.kind)))
+	}
+	kindWidth = min(kindWidth, 26)
+	room := v.width - 2 - whenWidth - 2 - 10 - 2 - kindWidth - 2
+	for _, m := range list {
+		v.line("  " + padLeft(m.when, whenWidth) + "  " + v.k.dim(pad(cut(clean(m.source), 10), 10)) + "  " +
+			m.paint(v.k, pad(cut(clean(m.kind), kindWidth), kindWidth)) + "  " + v.k.plain(cut(clean(m.subject), room)))
+	}
+}
+
+// windows prints those that were measured in two columns where there is room, then names the others.
+func (v *trialPage) windows() {
+	v.heading("Windows", "intervals between two events of this trial; negative: the other order")
+	var cells []string
+	var missing []record.Window
+	nameWidth := 0
+	for _, w := range v.r.Windows {
+		nameWidth = max(nameWidth, utf8.RuneCountInString(clean(w.Name)))
+	}
+	for _, w := range v.r.Windows {
+		if w.Ns == nil {
+			missing = append(missing, w)
+			continue
+		}
+		value := padLeft(sign(w.Bound)+Nanoseconds(*w.Ns)+uncertainty(w.UncertaintyNs), 11)
+		cells = append(cells, pad(clean(w.Name), nameWidth)+"  "+value)
+	}
+	half := (len(cells) + 1) / 2
+	column := (v.width - 2) / 2
+	twoFit := true
+	for _, c := range cells {
+		twoFit = twoFit && utf8.RuneCountInString(c) <= column-2
+	}
+	switch {
+	case twoFit:
+		for i := range half {
+			text := pad(cells[i], column)
+			if half+i < len(cells) {
+				text += cells[half+i]
+			}
+			v.line("  " + text)
+		}
+	default:
+		for _, c := range cells {
+			v.line("  " + c)
+		}
+	}
+	v.notMeasured(missing, nameWidth)
+}
+
+func (v *trialPage) notMeasured(missing []record.Window, nameWidth int) {
+	if len(missing) == 0 {
+		return
+	}
+	if v.o.Verbose {
+		for _, w := range missing {
+			v.line("  " + v.k.dim(pad(clean(w.Name), nameWidth)+"  "+notMeasured+": "+clean(w.Why)))
+		}
+		return
+	}
+	var names []string
+	for _, w := range missing {
+		names = append(names, clean(w.Name))
+	}
+	for _, line := range wrap(notMeasured+": "+strings.Join(names, ", "), v.width-2) {
+		v.line("  " + v.k.dim(line))
+	}
+}

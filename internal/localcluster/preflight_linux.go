@@ -1,0 +1,209 @@
+package localcluster
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+// need is a program and the Debian and Ubuntu package that has it.
+type need struct{ Program, Package string }
+
+var needs = []need{
+	{"containerd", "containerd"},
+	{"containerd-shim-runc-v2", "containerd"},
+	{"ctr", "containerd"},
+	{"runc", "runc"},
+	{"iptables", "iptables"},
+	{"iptables-save", "iptables"},
+	{"iptables-restore", "iptables"},
+	{"nft", "nftables"},
+	{"conntrack", "conntrack"},
+	{"mount", "mount"},
+	{"umount", "mount"},
+}
+
+var (
+	cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
+	cniPlugins = []string{"ptp", "host-local", "loopback"}
+)
+
+func missingPrograms() []need {
+	var missing []need
+	for _, n := range needs {
+		if _, err := lookProgram(n.Program); err != nil {
+			missing = append(missing, n)
+		}
+	}
+	if _, err := cniFolder(); err != nil {
+		missing = append(missing, need{"the CNI plugins " + strings.Join(cniPlugins, ", "), "containernetworking-plugins"})
+	}
+	return missing
+}
+
+func missingPackages() []string {
+	var packages []string
+	for _, n := range missingPrograms() {
+		packages = append(packages, n.Package)
+	}
+	slices.Sort(packages)
+	return slices.Compact(packages)
+}
+
+func check(ctx context.Context, o Options) []*fault.Error {
+	var found []*fault.Error
+	add := func(f *fault.Error) {
+		if f != nil {
+			found = append(found, f)
+		}
+	}
+	if os.Geteuid() != 0 {
+		add(errNotRoot())
+	}
+	add(checkPrograms())
+	add(checkSpace(o.StateDir))
+	add(checkCgroups())
+	add(checkAddresses(o))
+	if ctx.Err() != nil {
+		add(fault.Measuref(context.Cause(ctx), "", "the check was interrupted"))
+	}
+	return found
+}
+
+func checkPrograms() *fault.Error {
+	missing := missingPrograms()
+	if len(missing) == 0 {
+		return nil
+	}
+	var names []string
+	for _, n := range missing {
+		names = append(names, fmt.Sprintf("%s (package %s)", n.Program, n.Package))
+	}
+	return fault.Measuref(nil, "on Debian or Ubuntu: apt-get update && "+installCommand(missingPackages()),
+		"missing programs: %s", strings.Join(names, ", "))
+}
+
+// checkSpace looks at the nearest folder that exists already.
+func checkSpace(dir string) *fault.Error {
+	for at := dir; ; at = filepath.Dir(at) {
+		var st unix.Statfs_t
+		err := unix.Statfs(at, &st)
+		if err == nil {
+			if free := st.Bavail * uint64(st.Bsize); free < minimumSpace {
+				return errNoSpace(at, free)
+			}
+			return nil
+		}
+		if at == filepath.Dir(at) {
+			return fault.Measuref(err, "choose another folder", "the free space of %s is not known", dir)
+		}
+	}
+}
+
+// checkCgroups asks for the controllers without which a kubelet does not start.
+func checkCgroups() *fault.Error {
+	hs, err := hierarchies()
+	if err != nil {
+		return fault.Measuref(err, "", "the cgroups of this machine are not known")
+	}
+	have := map[string]bool{}
+	for _, h := range hs {
+		for _, c := range h.Options {
+			have[c] = true
+		}
+		if h.V2 {
+			b, err := os.ReadFile(filepath.Join(h.Mount, "cgroup.controllers"))
+			if err != nil {
+				return fault.Measuref(err, "", "the cgroups of this machine are not known")
+			}
+			for _, c := range strings.Fields(string(b)) {
+				have[c] = true
+			}
+		}
+	}
+	var missing []string
+	for _, c := range []string{"cpu", "cpuset", "memory", "pids"} {
+		if !have[c] {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fault.Measuref(nil, "enable them on the kernel's command line (cgroup_enable=memory), or run outside of a container that hides them",
+		"cgroup controllers are missing below /sys/fs/cgroup: %s", strings.Join(missing, ", "))
+}
+
+// checkAddresses asks whether a range is free; a cluster that is there has its own.
+func checkAddresses(o Options) *fault.Error {
+	if s, err := readState(o.StateDir, o.Name); err == nil && s != nil {
+		return nil
+	}
+	used, err := usedPrefixes()
+	if err != nil {
+		return fault.Measuref(err, "", "the addresses of this machine are not known")
+	}
+	claimed, err := claimedSubnets(o.StateDir)
+	if err != nil {
+		return fault.Measuref(err, "", "the addresses of the local clusters are not known")
+	}
+	if _, err := pickSubnet(append(used, claimed...)); err != nil {
+		return fault.Measuref(nil, fault.NextOf(err), "%v", err)
+	}
+	return nil
+}
+
+func installPackages(ctx context.Context, packages []string, progress func(line string)) error {
+	if os.Geteuid() != 0 {
+		return errNotRoot()
+	}
+	apt, err := lookProgram("apt-get")
+	if err != nil {
+		return fault.Measuref(nil, "install the programs with this system's own means: containerd, runc, the CNI plugins, iptables, nftables, conntrack",
+			"this machine has no apt-get to install %s", strings.Join(packages, ", "))
+	}
+	for _, args := range [][]string{
+		{"update"},
+		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
+	} {
+		if err := runLines(ctx, progress, apt, args...); err != nil {
+			return fault.Measuref(err, "see what it says: apt-get update && "+installCommand(packages),
+				"packages %s could not be installed", strings.Join(packages, ", "))
+		}
+	}
+	return nil
+}
+
+// runLines runs a program and passes on each line that it prints.
+func runLines(ctx context.Context, progress func(string), program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+strings.Join(searchPath(), ":"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(program), err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(program), err)
+	}
+	last := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		last = lines.Text()
+		if progress != nil {
+			progress(last)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, last)
+	}
+	return nil
+}

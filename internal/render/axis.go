@@ -49,9 +49,9 @@ func axisFor(r record.Record, columns int) axis {
 	return axis{from: -last / 25, to: last + last/12, columns: columns}
 }
 
-// step between ticks: 1, 2 or 5 times a power of ten, so that there are about one a dozen columns.
+// step between ticks: 1, 2 or 5 times a power of ten, so that there are about one every ten columns.
 func (a axis) step() int64 {
-	ideal := float64(a.to-a.from) / math.Max(1, float64(a.columns)/12)
+	ideal := float64(a.to-a.from) / math.Max(1, float64(a.columns)/10)
 	power := math.Pow(10, math.Floor(math.Log10(ideal)))
 	for _, m := range []float64{1, 2, 5, 10} {
 		if m*power >= ideal {

@@ -205,7 +205,7 @@ func (c canvas) replacements(r record.Record, pod string) []lane {
 		}
 		seen = append(seen, name)
 		l := lane{label: "new Pod", bar: c.empty(), note: "added " + at(e)}
-		c.fill(l.bar, e.TNs, beyond, '░', ink.dim)
+		c.fill(l.bar, e.TNs, beyond, '·', ink.dim)
 		if ready, ok := event(r, record.PodReady, name); ok {
 			c.fill(l.bar, ready.TNs, beyond, '█', ink.cyan)
 			l.note = "ready " + at(ready)

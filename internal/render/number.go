@@ -86,6 +86,22 @@ func dash(values ...int64) string {
 	return "–"
 }
 
+// precise prints one or two times finely enough to keep events apart: 36.1 ms, 25.041 s.
+func precise(from, to int64) string {
+	u := unit{"ms", 1e6, 1}
+	if max(from, -from, to, -to) >= 1e9 {
+		u = unit{"s", 1e9, 3}
+	}
+	a, b := u.number(from), u.number(to)
+	switch {
+	case from == 0 && to == 0:
+		return "0 s"
+	case a == b:
+		return a + " " + u.name
+	}
+	return a + dash(from, to) + b + " " + u.name
+}
+
 // sign of a bound before a number: at most, at least, or neither known.
 func sign(b record.Bound) string {
 	switch b {

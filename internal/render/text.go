@@ -77,6 +77,30 @@ func wrap(s string, width int) []string {
 	return lines
 }
 
+// wrapParts joins parts by sep into lines of at most width characters; no part is broken.
+func wrapParts(parts []string, sep string, width int) []string {
+	var lines []string
+	line := ""
+	for i, p := range parts {
+		if i < len(parts)-1 {
+			p += strings.TrimRight(sep, " ")
+		}
+		gap := sep[len(strings.TrimRight(sep, " ")):]
+		if line != "" && utf8.RuneCountInString(line)+len(gap)+utf8.RuneCountInString(p) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += gap
+		}
+		line += p
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // plural prints a count with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {

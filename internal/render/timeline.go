@@ -11,7 +11,9 @@ import (
 // moment is one line of the timeline: an event, or all alike events of a group of flows.
 type moment struct {
 	when, source, kind, subject string
-	paint                       func(ink, string) string
+	// detail follows the subject and is never cut.
+	detail string
+	paint  func(ink, string) string
 }
 
 // timeline tells the events from the trigger on, in their order; all of them if asked to.
@@ -29,9 +31,9 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 			before++
 			continue
 		}
-		m := moment{when: at(e), source: string(e.Source), kind: string(e.Kind), subject: e.Subject, paint: kindPaint(e.Kind)}
-		if d := detail(e); d != "" {
-			m.subject += "  " + d
+		m := moment{
+			when:   sign(e.Bound) + precise(e.TNs, e.TNs) + uncertainty(e.UncertaintyNs),
+			source: string(e.Source), kind: string(e.Kind), subject: e.Subject, detail: detail(e), paint: kindPaint(e.Kind),
 		}
 		g, isFlow := byFlow[e.Subject]
 		if !isFlow || all {
@@ -44,10 +46,10 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 			continue
 		}
 		first, last, n := spanOf(r, e.Kind, g)
-		m.when = sign(e.Bound) + interval(first, last) + uncertainty(e.UncertaintyNs)
+		m.when = sign(e.Bound) + precise(first, last) + uncertainty(e.UncertaintyNs)
 		m.subject = fmt.Sprintf("%d %s, %s", n, g.protocol, g.outcome)
-		if g.mechanism != record.None {
-			m.subject += " (" + string(g.mechanism) + ")"
+		if text := g.mechanismText(); text != "" {
+			m.subject += " (" + text + ")"
 		}
 		list = append(list, m)
 	}
@@ -100,9 +102,9 @@ func (v *trialPage) timeline() {
 	list, before := timeline(v.r, v.o.Verbose)
 	v.heading("Timeline", "from the trigger; ≤ is the arrival of the API's news, an upper bound")
 	if before > 0 {
-		v.line("  " + v.k.dim(fmt.Sprintf("%14s  %s", "", plural(before, "event")+" before it, as the probe was deployed and its flows were opened")))
+		v.line("  " + v.k.dim(fmt.Sprintf("%12s  %s", "", plural(before, "event")+" before it, as the probe was deployed and its flows were opened")))
 	}
-	whenWidth, kindWidth := 14, 0
+	whenWidth, kindWidth := 12, 0
 	for _, m := range list {
 		whenWidth = max(whenWidth, utf8.RuneCountInString(m.when))
 		kindWidth = max(kindWidth, utf8.RuneCountInString(clean(m.kind)))
@@ -110,8 +112,13 @@ func (v *trialPage) timeline() {
 	kindWidth = min(kindWidth, 26)
 	room := v.width - 2 - whenWidth - 2 - 10 - 2 - kindWidth - 2
 	for _, m := range list {
+		subject := clean(m.subject)
+		if m.detail != "" {
+			tail := "  " + clean(m.detail)
+			subject = cut(subject, max(0, room-utf8.RuneCountInString(tail))) + tail
+		}
 		v.line("  " + padLeft(m.when, whenWidth) + "  " + v.k.dim(pad(cut(clean(m.source), 10), 10)) + "  " +
-			m.paint(v.k, pad(cut(clean(m.kind), kindWidth), kindWidth)) + "  " + v.k.plain(cut(clean(m.subject), room)))
+			m.paint(v.k, pad(cut(clean(m.kind), kindWidth), kindWidth)) + "  " + v.k.plain(cut(subject, room)))
 	}
 }
 

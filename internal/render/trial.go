@@ -72,7 +72,10 @@ func (v *trialPage) header() {
 		facts = append(facts, "readiness on SIGTERM: "+c.ReadinessOnTerm)
 	}
 	facts = append(facts, v.r.Tool.Name+" "+v.r.Tool.Version)
-	for _, line := range wrap(clean(strings.Join(facts, ", ")), v.width) {
+	for i, f := range facts {
+		facts[i] = clean(f)
+	}
+	for _, line := range wrapParts(facts, ", ", v.width) {
 		v.line(v.k.dim(line))
 	}
 	if v.r.Completeness != record.Complete {
@@ -100,7 +103,7 @@ func (v *trialPage) picture() {
 	labels, ruler := c.ruler()
 	margin := strings.Repeat(" ", 2+labelWidth)
 	v.line("")
-	v.line(margin + v.k.dim(labels))
+	v.line("  " + v.k.dim(pad("trigger at", labelWidth)+labels))
 	v.line(margin + v.k.dim(ruler))
 	lanes := c.lanes(v.r)
 	used := map[rune]bool{}
@@ -132,7 +135,7 @@ func (v *trialPage) key(used map[rune]bool) {
 		r    rune
 		what string
 	}{
-		{'█', "ready, running"}, {'▒', "not ready"}, {'▓', "after SIGTERM"}, {'░', "named but dead, or starting"}, {'╳', "gone"},
+		{'█', "ready, running"}, {'▒', "not ready"}, {'▓', "after SIGTERM"}, {'░', "named, its flows dead"}, {'╳', "gone"}, {'·', "starting or unknown"},
 		{'━', "alive"}, {'╍', "first to last end"}, {'●', "ended in order"}, {'✗', "cut"}, {'▶', "rehomed"}, {'┄', "at another Pod"},
 		{'→', "survived"}, {'?', "not measured"},
 	} {
@@ -140,26 +143,37 @@ func (v *trialPage) key(used map[rune]bool) {
 			parts = append(parts, string(s.r)+" "+s.what)
 		}
 	}
-	for _, line := range wrap(strings.ReplaceAll(strings.Join(parts, "  "), "  ", " \u00a0"), v.width-2-labelWidth) {
-		v.line(strings.Repeat(" ", 2+labelWidth) + v.k.dim(strings.ReplaceAll(line, "\u00a0", " ")))
+	for _, line := range wrapParts(parts, "  ", v.width-2-labelWidth) {
+		v.line(strings.Repeat(" ", 2+labelWidth) + v.k.dim(line))
 	}
 }
 
 func (v *trialPage) flowTable() {
 	v.heading("Flows", "how each ended, as its client saw it")
-	for _, g := range flowGroups(v.r) {
-		when := "no end seen"
-		if g.ended {
-			when = interval(g.first, g.last)
-		}
+	groups := flowGroups(v.r)
+	outcomeWidth, mechanismWidth, whenWidth := 0, 0, 0
+	for _, g := range groups {
+		outcomeWidth = max(outcomeWidth, utf8.RuneCountInString(clean(string(g.outcome))))
+		mechanismWidth = max(mechanismWidth, utf8.RuneCountInString(clean(string(g.mechanism))))
+		whenWidth = max(whenWidth, utf8.RuneCountInString(g.when()))
+	}
+	for _, g := range groups {
 		head := fmt.Sprintf("%5d %s  ", len(g.flows), g.protocol)
-		fate := pad(clean(string(g.outcome)), 12) + "  " + pad(clean(string(g.mechanism)), 22) + "  "
-		v.line("  " + v.k.plain(head) + outcomePaint(g.outcome)(v.k, fate) + padLeft(when, 14) + "  " +
-			v.k.dim(cut(clean(g.story()), max(12, v.width-2-len(head)-38-14-2))))
+		fate := pad(clean(string(g.outcome)), outcomeWidth) + "  " + pad(clean(string(g.mechanism)), mechanismWidth) + "  "
+		room := v.width - 2 - utf8.RuneCountInString(head) - utf8.RuneCountInString(fate) - whenWidth - 2
+		v.line("  " + v.k.plain(head) + outcomePaint(g.outcome)(v.k, fate) + padLeft(g.when(), whenWidth) + "  " + v.k.dim(cut(clean(g.story()), room)))
 	}
 	if len(v.r.Flows) == 0 {
 		v.line("  " + v.k.dim("none recorded"))
 	}
+}
+
+// when the group ended.
+func (g flowGroup) when() string {
+	if !g.ended {
+		return "no end seen"
+	}
+	return interval(g.first, g.last)
 }
 
 // story says who answered, and what is known of the end beyond its mechanism.

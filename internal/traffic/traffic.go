@@ -7,7 +7,7 @@
 // nanoseconds of the process that holds the flows; the coordinator ties them to its own.
 //
 // It must not know Kubernetes, how a workload is terminated, or how a record
-// is assembled; of the project it imports record (for the enums), wire, clock and stats.
+// is assembled; of the project it imports record (for the enums), wire, clock, stats and fault.
 package traffic
 
 import (
@@ -94,6 +94,8 @@ const (
 	EndClientLimit   EndKind = "client-limit"
 	// EndNotOpened: it never got a first answer within the connect timeout.
 	EndNotOpened EndKind = "not-opened"
+	// EndClientLost: the worker that held it was lost first. Only in a report that came with an error.
+	EndClientLost EndKind = "client-lost"
 )
 
 // FlowReport is the last word on one flow, given when the session is closed.
@@ -124,6 +126,35 @@ type FlowReport struct {
 type Report struct {
 	Flows  []FlowReport        `json:"flows"`
 	Health record.ClientHealth `json:"health"`
+	// Unsent counts heartbeats that found a full socket buffer, or whose time was over before the client came to them.
+	Unsent uint64 `json:"unsent"`
+	// Answers says how long after its planned time a heartbeat was answered; nil without any answer.
+	Answers *AnswerTimes `json:"answers"`
+}
+
+// AnswerTimes are quantiles over all answered heartbeats, from the planned time of the ping.
+type AnswerTimes struct {
+	P50Ns  int64 `json:"p50_ns"`
+	P999Ns int64 `json:"p999_ns"`
+	MaxNs  int64 `json:"max_ns"`
+}
+
+// Status is a look at a client while it runs.
+type Status struct {
+	// Flows were planned, Opening have no answer yet, Live have not ended (Opening included).
+	Flows   int                 `json:"flows"`
+	Opening int                 `json:"opening"`
+	Live    int                 `json:"live"`
+	Health  record.ClientHealth `json:"health"`
+}
+
+// holder is what holds the flows: the engine, seen by the worker.
+type holder interface {
+	// Open starts the flows of a valid plan. done is called once, with what could not be opened and why; it must not block.
+	Open(p Plan, done func(failures []string)) error
+	Status() Status
+	// Close ends all flows and gives the report, once.
+	Close() *Report
 }
 
 // Session is a running client, wherever it runs. Its methods are for one
@@ -134,8 +165,8 @@ type Session interface {
 	// Open starts all flows and returns when each has its first answer, or
 	// with an error that names the flows that have none and why.
 	Open(ctx context.Context, p Plan) error
-	// Notes is closed when the session has ended. It never blocks the flows:
-	// it is buffered without bound, as notes are few.
+	// Notes is closed when the session has ended, and must be read until then.
+	// It never blocks the flows: it is buffered without bound, as notes are few.
 	Notes() <-chan Note
 	// Close ends the observation: flows still alive are closed by the client
 	// and reported as window-closed. It returns the report, and an error when
@@ -147,14 +178,23 @@ type Session interface {
 // error says to use vantage pod.
 func StartLocal() (Session, error) { return startLocal() }
 
-// Dial speaks to a worker over rw: its stdout is read, its stdin written. The
-// handshake measures its clock. closeTransport is called once, at the end.
-func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error) (Session, error) {
-	return dial(ctx, stdout, stdin, closeTransport)
+// Option changes how Dial works.
+type Option func(*dialer)
+
+// ExpectVersion refuses a worker whose version is another than v: one trial is measured by one program.
+func ExpectVersion(v string) Option { return func(d *dialer) { d.version = v } }
+
+// Dial speaks to a worker over its stdout, which is read, and its stdin,
+// which is written. The handshake measures its clock, so a session that is
+// never opened serves to learn a clock alone. closeTransport is called once, at the
+// end or when ctx ends during the handshake, and must make a pending read of stdout return.
+func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, options ...Option) (Session, error) {
+	return dial(ctx, stdout, stdin, closeTransport, options...)
 }
 
 // Serve is the worker: it obeys one coordinator on in and out until in ends,
-// then lets go of everything. It never outlives lifetime.
+// then lets go of everything. It never outlives lifetime (0: no bound). When ctx or the lifetime ends first and
+// in is an io.Closer, it is closed, so that no read is left behind.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, version string, lifetime time.Duration) error {
 	return serve(ctx, in, out, version, lifetime)
 }

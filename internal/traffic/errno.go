@@ -1,0 +1,34 @@
+//go:build unix
+
+package traffic
+
+import (
+	"errors"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// symbol is the name of an errno, such as ECONNRESET; "errno N" for a number without a name.
+func symbol(err error) string {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return ""
+	}
+	if name := unix.ErrnoName(errno); name != "" {
+		return name
+	}
+	return "errno " + strconv.Itoa(int(errno))
+}
+
+// localLimit tells whether an error is the client's own: descriptors, ports,
+// memory, or a rule of its machine that forbids it to send. None of them says anything about the server.
+func localLimit(err error) bool {
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EADDRINUSE),
+		errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return true
+	}
+	return false
+}

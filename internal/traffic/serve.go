@@ -1,0 +1,164 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/clock"
+)
+
+const statusEvery = time.Second
+
+// worker is one run of Serve.
+type worker struct {
+	out    *lineWriter
+	holder holder
+	notes  *noteQueue
+	plan   Plan
+	opened bool
+	tasks  sync.WaitGroup
+}
+
+// errDone ends the reading of orders after the report.
+var errDone = errors.New("done")
+
+func serve(ctx context.Context, in io.Reader, out io.Writer, version string, lifetime time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if lifetime > 0 {
+		ctx, cancel = context.WithTimeout(ctx, lifetime)
+		defer cancel()
+	}
+	w := &worker{out: &lineWriter{w: out}, notes: newNoteQueue()}
+	h, err := newEngine(w.notes.put)
+	now := clock.Read()
+	hello := word{Say: "hello", Protocol: protocolVersion, Version: version, PID: os.Getpid(), Clock: &now}
+	if err != nil {
+		hello.Error = err.Error()
+		_ = w.out.write(hello) // the engine's error is the one to return
+		return err
+	}
+	if err := w.out.write(hello); err != nil {
+		h.Close()
+		return err
+	}
+	w.holder = h
+	w.tasks.Go(w.tellNotes)
+
+	read := make(chan error, 1)
+	go func() { read <- lines(in, func(o order) error { return w.obey(ctx, o) }) }()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		err = fmt.Errorf("the worker's time is over: %w", context.Cause(ctx))
+		if c, ok := in.(io.Closer); ok {
+			_ = c.Close()
+			select {
+			case <-read:
+			case <-time.After(time.Second):
+				// A blocking descriptor (a terminal as stdin) cannot be interrupted; the process ends with this error.
+			}
+		}
+	}
+	cancel()
+	w.holder.Close()
+	w.notes.close()
+	w.tasks.Wait()
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	return err
+}
+
+func (w *worker) obey(ctx context.Context, o order) error {
+	switch o.Do {
+	case "clock":
+		r := clock.Read()
+		return w.out.write(word{Say: "clock", ID: o.ID, Clock: &r})
+	case "plan":
+		if o.Plan == nil {
+			return errors.New("an order to plan without a plan")
+		}
+		w.plan = *o.Plan
+	case "flows":
+		if len(w.plan.Flows)+len(o.Flows) > maxFlows {
+			return errors.New("a plan of too many flows")
+		}
+		w.plan.Flows = append(w.plan.Flows, o.Flows...)
+	case "open":
+		return w.open(ctx)
+	case "close":
+		return w.close()
+	default:
+		return fmt.Errorf("unknown order %q", o.Do)
+	}
+	return nil
+}
+
+func (w *worker) open(ctx context.Context) error {
+	if w.opened {
+		return errors.New("a second order to open")
+	}
+	w.opened = true
+	done := make(chan []string, 1)
+	if err := w.holder.Open(w.plan, func(failures []string) { done <- failures }); err != nil {
+		return w.out.write(word{Say: "refused", Error: err.Error()})
+	}
+	w.plan = Plan{}
+	w.tasks.Go(func() {
+		t := time.NewTicker(statusEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case failures := <-done:
+				_ = w.out.write(word{Say: "opened", Failed: len(failures), Failures: failures[:min(len(failures), failuresTold)]})
+			case <-t.C:
+				s := w.holder.Status()
+				// A coordinator that is gone shows itself by the end of in.
+				_ = w.out.write(word{Say: "status", Status: &s})
+			}
+		}
+	})
+	return nil
+}
+
+// tellNotes writes notes until the queue is closed and empty.
+func (w *worker) tellNotes() {
+	for {
+		notes, more := w.notes.take()
+		if !more {
+			return
+		}
+		for i := range notes {
+			_ = w.out.write(word{Say: "note", Note: &notes[i]})
+		}
+	}
+}
+
+// close writes the report, after all notes.
+func (w *worker) close() error {
+	r := w.holder.Close()
+	if r == nil {
+		return errors.New("a second order to close")
+	}
+	w.notes.close()
+	<-w.notes.done()
+	for flows := r.Flows; len(flows) > 0; {
+		n := min(len(flows), chunk)
+		if err := w.out.write(word{Say: "flows", Flows: flows[:n]}); err != nil {
+			return err
+		}
+		flows = flows[n:]
+	}
+	if err := w.out.write(word{Say: "report", Report: r.blank()}); err != nil {
+		return err
+	}
+	return errDone
+}

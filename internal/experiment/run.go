@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
@@ -35,9 +36,6 @@ func TrialDir(dir, arm string, repeat int) string {
 	return filepath.Join(dir, arm, fmt.Sprintf("repeat-%02d", repeat))
 }
 
-// HistoryDir keeps what an interruption left; readers of sets pass it over.
-const HistoryDir = "history"
-
 // Run runs what is missing of e in o.Dir and returns all its complete records. A trial that fails ends
 // the run: its record is kept, marked incomplete, and a later run with Resume moves it to history and repeats it.
 func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.Record, error) {
@@ -55,7 +53,7 @@ func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.R
 	}
 	var all []*record.Record
 	for _, a := range e.Arms {
-		records, err := runArm(ctx, e, a, o, have, run)
+		records, err := runArm(ctx, e, a, o, have, all, run)
 		all = append(all, records...)
 		if err != nil {
 			return all, err
@@ -64,7 +62,8 @@ func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.R
 	return all, nil
 }
 
-func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[string]*record.Record, run Runner) (records []*record.Record, err error) {
+// runArm runs one arm's missing repeats; before holds the records of the arms before it.
+func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[string]*record.Record, before []*record.Record, run Runner) (records []*record.Record, err error) {
 	prepared := false
 	defer func() {
 		if prepared && o.AfterArm != nil {
@@ -106,7 +105,7 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 			return records, fault.Measuref(nil, "run it again with --resume: the incomplete repeat is kept as history and measured anew",
 				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
 		}
-		if mix := mixed(records, rec); mix != "" {
+		if mix := mixed(slices.Concat(before, records), rec); mix != "" {
 			return records, fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set", "arm %s, repeat %d does not belong to the set: %s", a.Name, repeat, mix)
 		}
 		records = append(records, rec)
@@ -203,7 +202,7 @@ func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
 }
 
 func toHistory(dir, arm string, repeat int, id string) error {
-	to := filepath.Join(dir, HistoryDir, fmt.Sprintf("%s-repeat-%02d-%s", arm, repeat, id))
+	to := filepath.Join(dir, record.HistoryDir, fmt.Sprintf("%s-repeat-%02d-%s", arm, repeat, id))
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
 	}

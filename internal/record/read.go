@@ -99,6 +99,10 @@ func gunzip(r *bufio.Reader) (io.Reader, error) {
 	return gzip.NewReader(r)
 }
 
+// HistoryDir is a folder that Find passes over: what an interruption left, kept
+// beside the set that was measured anew.
+const HistoryDir = "history"
+
 // Find walks the folders dirs and gives the paths of all records in them, sorted. A dir may
 // also be a record file itself. Each of dirs must hold one, else a *NoRecordError; where
 // a folder holds both forms of a record, the uncompressed one counts.
@@ -133,6 +137,9 @@ func findIn(root string) ([]string, error) {
 			return err
 		}
 		if d.IsDir() {
+			if d.Name() == HistoryDir {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		switch full := filepath.Join(root, filepath.FromSlash(p)); d.Name() {

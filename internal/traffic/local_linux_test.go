@@ -152,12 +152,12 @@ func TestHoldsFlowsOfARealProbe(t *testing.T) {
 		t.Fatalf("%d flows in the report", len(r.Flows))
 	}
 	for i, f := range r.Flows {
-		if f.ID != plan.Flows[i].ID || f.End.Kind != EndWindowClosed || f.Answered < 5 || f.Sent-f.Answered > 2 || f.LastSeq == 0 || f.OpenedMonoNs == 0 || f.LastInstance != "probe-a" {
+		if f.ID != plan.Flows[i].ID || f.End.Kind != EndWindowClosed || f.Answered < 2 || f.Answered > f.Sent || f.LastSeq == 0 || f.OpenedMonoNs == 0 || f.LastInstance != "probe-a" {
 			t.Fatalf("flow %+v", f)
 		}
 	}
 	h := r.Health
-	if h.HeartbeatsSent < 220*5 || h.HeartbeatsAnswered > h.HeartbeatsSent || h.Limits == nil || len(h.Limits) != 0 || r.Answers == nil {
+	if h.HeartbeatsSent < 220*2 || h.HeartbeatsAnswered > h.HeartbeatsSent || h.Limits == nil || len(h.Limits) != 0 || r.Answers == nil {
 		t.Errorf("health %+v, answers %+v", h, r.Answers)
 	}
 }

@@ -86,7 +86,8 @@ func (g *getter) goEnv() []string {
 // goFault says what the go command's last words mean for a person. Its words
 // are all there is: it has one exit status for everything.
 func (g *getter) goFault(words, next, format string, args ...any) error {
-	cause := errors.New(words)
+	// Go repeats itself for every package it cannot have; the log keeps all.
+	cause := errors.New(lastLines(words, 1))
 	says := func(marks ...string) bool {
 		for _, s := range marks {
 			if strings.Contains(words, s) {
@@ -107,7 +108,7 @@ func (g *getter) goFault(words, next, format string, args ...any) error {
 		return fault.Measuref(cause, "install a newer Go, or let Go fetch it: GOTOOLCHAIN=auto",
 			"the Go at hand is too old for Kubernetes %s", g.version)
 	}
-	return fault.Measuref(cause, next, format, args...)
+	return fault.Measuref(errors.New(words), next, format, args...)
 }
 
 // elapsed says every g.tick how long the command runs, until stop is closed.

@@ -102,7 +102,7 @@ func (v *trialPage) timeline() {
 	list, before := timeline(v.r, v.o.Verbose)
 	v.heading("Timeline", "from the trigger; ≤ is the arrival of the API's news, an upper bound")
 	if before > 0 {
-		v.line("  " + v.k.dim(fmt.Sprintf("%12s  %s", "", plural(before, "event")+" before it, as the probe was deployed and its flows were opened")))
+		v.line("  " + v.k.dim(fmt.Sprintf("%12s  %s", "", plural(before, "event")+" before it, of the set-up")))
 	}
 	whenWidth, kindWidth := 12, 0
 	for _, m := range list {

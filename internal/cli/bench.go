@@ -51,15 +51,15 @@ func (b *bench) ensureImage(ctx context.Context) error {
 	if b.on.local == nil {
 		return nil // the kubelet says if it is not there; the error then tells how to load it
 	}
-	has, err := b.on.local.HasImage(ctx, ref)
-	if err != nil {
+	has, err := b.on.local.HasLoaded(ref)
+	if err != nil || has {
 		return err
 	}
-	if has {
-		return nil
-	}
 	b.progress("loading image %s into cluster %s", ref, b.on.cluster)
-	return withImageFile(ctx, img, ref, func(path string) error { return b.on.local.LoadImage(ctx, path) })
+	if err := withImageFile(ctx, img, ref, func(path string) error { return b.on.local.LoadImage(ctx, path) }); err != nil {
+		return err
+	}
+	return b.on.local.MarkLoaded(ref)
 }
 
 // trial runs one trial on the bench's cluster.

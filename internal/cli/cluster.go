@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +21,7 @@ type clusterUpFlags struct {
 	installPackages       bool
 }
 
-func (f *clusterUpFlags) bind(cmd *cobra.Command, prefix string) {
+func (f *clusterUpFlags) bindUp(cmd *cobra.Command, prefix string) {
 	fl := cmd.Flags()
 	fl.IntVar(&f.workers, "workers", localcluster.DefaultWorkers, prefix+"nodes beside the control plane")
 	fl.StringVar(&f.proxyMode, "proxy-mode", localcluster.ProxyIptables, prefix+"kube-proxy's mode: iptables or nftables")
@@ -56,7 +55,7 @@ func (f *clusterUpFlags) up(ctx context.Context, a *app, name string) (*localclu
 		return nil, err
 	}
 	if f.installPackages {
-		if err := localcluster.InstallPackages(ctx, o.Progress); err != nil {
+		if err := localcluster.InstallPackages(ctx, localcluster.MissingPackages(), o.Progress); err != nil {
 			return nil, err
 		}
 	}
@@ -105,14 +104,14 @@ does nothing, or repairs what has died.`,
 			if err != nil {
 				return err
 			}
-			s, err := c.Status(cmd.Context())
+			v, err := a.statusOf(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
-			return a.printStatus(s)
+			return a.printStatus(v)
 		},
 	}
-	f.bind(cmd, "")
+	f.bindUp(cmd, "")
 	return cmd
 }
 
@@ -126,11 +125,11 @@ func (a *app) clusterList() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
 			for _, c := range all {
-				state := "stopped"
-				if c.Running(cmd.Context()) {
-					state = "running"
+				s, err := c.Status(cmd.Context())
+				if err != nil {
+					return err
 				}
-				fmt.Fprintf(w, "%s\t%s\n", c.Name(), state)
+				fmt.Fprintf(w, "%s\t%s\tKubernetes %s\tkube-proxy %s\t%d nodes\n", c.Name(), stateWord(s), s.Kubernetes, s.ProxyMode, len(s.Nodes))
 			}
 			if len(all) == 0 {
 				a.progress("no local cluster")
@@ -153,16 +152,14 @@ func (a *app) clusterStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := c.Status(cmd.Context())
+			v, err := a.statusOf(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			if output == "json" {
-				enc := json.NewEncoder(a.Out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(s)
+				return writeJSON(a.Out, v)
 			}
-			return a.printStatus(s)
+			return a.printStatus(v)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
@@ -230,14 +227,14 @@ func (a *app) clusterLogs() *cobra.Command {
 			}
 			if node == "" || part == "" {
 				for _, l := range logs {
-					fmt.Fprintln(a.Out, l)
+					fmt.Fprintln(a.Out, l.Path)
 				}
 				return nil
 			}
 			if len(logs) == 0 {
 				return fault.Usagef("see `drainproof cluster logs` for those that exist", "there is no log of %s on %s", part, node)
 			}
-			f, err := os.Open(logs[0])
+			f, err := os.Open(logs[0].Path)
 			if err != nil {
 				return fault.Measuref(err, "", "opening the log")
 			}

@@ -28,7 +28,7 @@ flow, leaves the record, and removes the cluster.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd, o, keep) },
 	}
-	o.clusterUpFlags.bind(cmd, "")
+	o.bindUp(cmd, "")
 	f := cmd.Flags()
 	f.StringVar(&o.cfg.Arm, "arm", o.cfg.Arm, "what the probe does on SIGTERM: drain, exit or ignore")
 	f.StringVar(&o.cfg.Trigger, "trigger", o.cfg.Trigger, "what ends it: delete, evict, scale or none")

@@ -55,7 +55,7 @@ without them, the only local cluster that runs.`,
 	}
 	f := cmd.Flags()
 	o.bind(cmd)
-	o.clusterUpFlags.bind(cmd, "with --fresh-cluster: ")
+	o.bindUp(cmd, "with --fresh-cluster: ")
 	f.StringVarP(&o.file, "filename", "f", "", "experiment file: arms x repeats")
 	f.StringVar(&o.cfg.Arm, "arm", o.cfg.Arm, "what the probe does on SIGTERM: drain, exit or ignore")
 	f.StringVar(&o.cfg.Trigger, "trigger", o.cfg.Trigger, "what ends it: delete, evict, scale or none")

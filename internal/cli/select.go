@@ -88,7 +88,11 @@ func (a *app) onlyLocal(ctx context.Context) (string, error) {
 	}
 	var running []string
 	for _, c := range all {
-		if c.Running(ctx) {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		if stateWord(s) != "stopped" {
 			running = append(running, c.Name())
 		}
 	}

@@ -83,6 +83,8 @@ func controllerManagerArgs(p plan, n nodePlan) []string {
 		"--cluster-signing-cert-file=" + p.pki("ca.crt"),
 		"--cluster-signing-key-file=" + p.pki("ca.key"),
 		"--cluster-name=" + p.Name,
+		// Its default is a folder of the machine, which it would make.
+		"--flex-volume-plugin-dir=" + volumePlugins,
 	}
 }
 

@@ -178,9 +178,9 @@ failCgroupV1: false
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "10Mi", nodefs.available: "1%%", imagefs.available: "1%%"}
 resolvConf: ""
-volumePluginDir: /var/lib/kubelet/volume-plugins
+volumePluginDir: %s
 %s`, p.pki("ca.crt"), p.pki("kubelet-"+n.Short+".crt"), p.pki("kubelet-"+n.Short+".key"),
-		containerdSocket, p.nodeCgroup(n), taint)
+		containerdSocket, p.nodeCgroup(n), volumePlugins, taint)
 }
 
 // proxyConfig leaves the sync periods at kube-proxy's own defaults: they are

@@ -27,19 +27,24 @@ func (p plan) remains() remains {
 // those of its pid files.
 func killAll(ctx context.Context, r remains) error {
 	spared := ownFamily()
+	// An ending process leaves its cgroup and namespaces before it has ended.
+	seen := map[int]uint64{}
 	var left []int
 	err := poll(ctx, 20*time.Millisecond, 20*time.Second, func() (bool, error) {
 		pids, err := clusterProcesses(r)
 		if err != nil {
 			return false, err
 		}
-		left = left[:0]
 		for pid := range pids {
-			if spared[pid] {
-				continue
+			if ticks, _, err := procStat(pid); err == nil && !spared[pid] {
+				seen[pid] = ticks
 			}
+		}
+		left = left[:0]
+		for pid, ticks := range seen {
 			reap(pid)
-			if _, zombie, err := procStat(pid); err != nil || zombie {
+			if !(pidRecord{pid, ticks}).alive() {
+				delete(seen, pid)
 				continue
 			}
 			_ = unix.Kill(pid, unix.SIGKILL)

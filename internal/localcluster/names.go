@@ -22,6 +22,7 @@ const cgroupParent = "drainproof"
 // /var/lib and /var/log.
 const (
 	containerdSocket = "/run/containerd/containerd.sock"
+	volumePlugins    = "/var/lib/kubelet/volume-plugins"
 	pauseImage       = "localhost/drainproof/pause:1"
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
 )

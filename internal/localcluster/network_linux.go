@@ -291,6 +291,8 @@ func removeNetwork(link, netnsPrefix string) error {
 			errs = append(errs, fmt.Errorf("remove network namespace: %w", err))
 		}
 	}
+	// Whoever makes a namespace makes this folder when it is missing.
+	_ = unix.Rmdir(netnsDir)
 	return errors.Join(errs...)
 }
 

@@ -67,49 +67,58 @@ func pauseELF(arch string) ([]byte, error) {
 	return slices.Concat(b, c.code), nil
 }
 
-// writePauseArchive writes the Pod sandbox's image, in the format of `docker save`.
+// writePauseArchive writes the Pod sandbox's image.
 func writePauseArchive(w io.Writer, arch string) error {
 	elf, err := pauseELF(arch)
 	if err != nil {
 		return err
 	}
-	var layer bytes.Buffer
-	tw := tar.NewWriter(&layer)
-	if err := tw.WriteHeader(&tar.Header{Name: "pause", Mode: 0o755, Size: int64(len(elf))}); err != nil {
-		return fmt.Errorf("pack the pause image: %w", err)
-	}
-	if _, err := tw.Write(elf); err != nil {
-		return fmt.Errorf("pack the pause image: %w", err)
-	}
-	if err := tw.Close(); err != nil {
-		return fmt.Errorf("pack the pause image: %w", err)
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
-	})
+	return writeArchive(w, pauseImage, arch, "pause", elf)
+}
+
+// writeArchive writes an image of one static program, in the format of `docker save`.
+func writeArchive(w io.Writer, tag, arch, program string, binary []byte) error {
+	layer, err := programLayer(program, binary)
 	if err != nil {
-		return fmt.Errorf("make the layer of the pause image: %w", err)
+		return fmt.Errorf("pack image %s: %w", tag, err)
 	}
-	img, err := mutate.AppendLayers(empty.Image, l)
+	img, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
-		return fmt.Errorf("make the pause image: %w", err)
+		return fmt.Errorf("make image %s: %w", tag, err)
 	}
 	config, err := img.ConfigFile()
 	if err != nil {
-		return fmt.Errorf("describe the pause image: %w", err)
+		return fmt.Errorf("describe image %s: %w", tag, err)
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", arch
-	config.Config = v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}
+	config.Config = v1.Config{Entrypoint: []string{"/" + program}, User: "65535:65535"}
 	if img, err = mutate.ConfigFile(img, config); err != nil {
-		return fmt.Errorf("describe the pause image: %w", err)
+		return fmt.Errorf("describe image %s: %w", tag, err)
 	}
-	tag, err := name.NewTag(pauseImage)
+	ref, err := name.NewTag(tag)
 	if err != nil {
-		return fmt.Errorf("name the pause image: %w", err)
+		return fmt.Errorf("name image %s: %w", tag, err)
 	}
-	if err := tarball.Write(tag, img, w); err != nil {
-		return fmt.Errorf("write the pause image: %w", err)
+	if err := tarball.Write(ref, img, w); err != nil {
+		return fmt.Errorf("write image %s: %w", tag, err)
 	}
 	return nil
+}
+
+func programLayer(program string, binary []byte) (v1.Layer, error) {
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	if err := tw.WriteHeader(&tar.Header{Name: program, Mode: 0o755, Size: int64(len(binary))}); err != nil {
+		return nil, err
+	}
+	if _, err := tw.Write(binary); err != nil {
+		return nil, err
+	}
+	if err := tw.Close(); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+	})
 }

@@ -70,7 +70,7 @@ func Protocols() []Protocol { return []Protocol{TCP, UDP} }
 
 // RawEnds lists the raw kinds of end that FlowDetail.End holds.
 func RawEnds() []string {
-	return []string{"eof", "read-error", "write-error", "no-answer", "other-instance", "window-closed", "client-limit", "not-opened"}
+	return []string{"eof", "read-error", "write-error", "no-answer", "other-instance", "window-closed", "client-limit", "client-lost", "not-opened"}
 }
 
 // Flow is one long-lived conversation and what became of it.
@@ -116,7 +116,7 @@ type AfterRehome struct {
 
 // FlowDetail keeps what the classification was made from, so that it can be made again.
 type FlowDetail struct {
-	// End is the raw kind of end: eof, read-error, write-error, no-answer, other-instance, window-closed, client-limit or not-opened.
+	// End is the raw kind of end: eof, read-error, write-error, no-answer, other-instance, window-closed, client-limit, client-lost or not-opened.
 	End string `json:"end"`
 	// Errno is the symbol of the error, such as ECONNRESET; "" without one.
 	Errno string `json:"errno"`

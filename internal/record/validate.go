@@ -106,7 +106,8 @@ func (c *checker) events(r Record) {
 func mechanismsOf(o Outcome) []Mechanism {
 	switch o {
 	case Drained:
-		return []Mechanism{AnnouncedFIN}
+		// The announcement counts; a reset may follow it.
+		return []Mechanism{AnnouncedFIN, RST, BrokenPipe}
 	case Closed:
 		return []Mechanism{FIN}
 	case Severed:
@@ -118,7 +119,8 @@ func mechanismsOf(o Outcome) []Mechanism {
 	case Survived:
 		return []Mechanism{None}
 	default:
-		return []Mechanism{None, ClientLimit, WindowClosed}
+		// Where no outcome is claimed, any mechanism may be known.
+		return append(Mechanisms(), None)
 	}
 }
 

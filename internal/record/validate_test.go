@@ -36,7 +36,7 @@ func TestValidateFinds(t *testing.T) {
 		{"flows[1].id", func(r *record.Record) { r.Flows[1].ID = r.Flows[0].ID }},
 		{"flows[0].protocol", func(r *record.Record) { r.Flows[0].Protocol = "sctp" }},
 		{"flows[0].outcome", func(r *record.Record) { r.Flows[0].Outcome = "other" }},
-		{"flows[0].mechanism", func(r *record.Record) { r.Flows[0].Mechanism = record.AnnouncedFIN }},
+		{"flows[0].mechanism", func(r *record.Record) { r.Flows[0].Mechanism = record.FIN }},
 		{"flows[0].mechanism", func(r *record.Record) { r.Flows[0].Mechanism = record.None }},
 		{"flows[0].detail.end", func(r *record.Record) { r.Flows[0].Detail.End = "" }},
 		{"flows[0].ended_t_ns", func(r *record.Record) { r.Flows[0].EndedTNs = nil }},

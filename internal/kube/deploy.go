@@ -87,13 +87,15 @@ type waiter struct {
 }
 
 func (w *waiter) wait(ctx context.Context, timeout time.Duration) (*corev1.Pod, error) {
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	deadline := time.Now().Add(timeout)
+	limited, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		pod, err := w.look(limited)
-		if err != nil && limited.Err() == nil || pod != nil {
+		// A request that the deadline cut, or would have cut, is no failure of its own.
+		if err != nil && limited.Err() == nil && time.Now().Before(deadline) || pod != nil {
 			return pod, err
 		}
 		select {

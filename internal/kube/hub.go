@@ -59,9 +59,8 @@ func (h *hub) signal() {
 
 // down reports that a watch does not run; up that it runs again.
 func (h *hub) down(resource, why string) WatchHealth {
-	gap := WatchHealth{Resource: resource, Why: why}
-	gap.FromMonoNs = h.push(arrival{health: &gap})
-	return gap
+	at := h.push(arrival{health: &WatchHealth{Resource: resource, Why: why}})
+	return WatchHealth{Resource: resource, Why: why, FromMonoNs: at}
 }
 
 func (h *hub) up(gap WatchHealth) { h.push(arrival{health: &gap}) }

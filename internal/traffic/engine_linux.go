@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/stats"
@@ -25,8 +24,12 @@ const (
 	connectsAtOnce = 100
 	// sweepNs is how often timeouts are looked for, and so how late one may be noticed.
 	sweepNs = 10_000_000
-	// paceStepNs: with many flows pings are sent in groups this far apart, since each sleep costs more than a ping.
-	paceStepNs = 250_000
+	// With more than crowd flows the sockets are looked at, and pings sent, at most once in lookStepNs: a sleep and a
+	// wake-up for every single answer cost more than the answer, on both sides. Once a flow has ended, the
+	// loop looks without pause for alertNs, since others may follow.
+	crowd      = 1000
+	lookStepNs = 500_000
+	alertNs    = 20_000_000
 
 	tagTimer = -1
 	tagWake  = -2
@@ -36,6 +39,7 @@ const (
 // timer or buffer per flow. Everything below the mutex's line is the loop's own.
 type engine struct {
 	emit     func(Note)
+	clock    stopwatch
 	ep       int
 	timer    int
 	wake     int
@@ -56,7 +60,8 @@ type engine struct {
 	identities map[[2]string]*wire.Identity
 	closing    []int32
 	nextSweep  int64
-	lastPaced  int64
+	lastLook   int64
+	lastEnd    int64
 	stopped    bool
 
 	buf    []byte
@@ -72,7 +77,7 @@ type engine struct {
 func newEngine(emit func(Note)) (holder, error) {
 	raiseDescriptors()
 	e := &engine{
-		emit: emit, ep: -1, timer: -1, wake: -1, finished: make(chan struct{}),
+		emit: emit, clock: newStopwatch(), ep: -1, timer: -1, wake: -1, finished: make(chan struct{}),
 		identities: map[[2]string]*wire.Identity{}, limits: map[string]int{},
 		buf: make([]byte, 64<<10), events: make([]unix.EpollEvent, eventsPerWait),
 		late: stats.NewDelays(), answers: stats.NewDelays(),
@@ -143,7 +148,7 @@ func (e *engine) Open(p Plan, done func(failures []string)) error {
 			e.flows[i].fd = -1
 		}
 		e.live, e.opening = len(targets), len(targets)
-		now := clock.MonoNs()
+		now := e.clock.ns()
 		e.pace = pace{startNs: now, heartbeatNs: p.HeartbeatNs, n: int64(len(targets))}
 		e.nextSweep = now + sweepNs
 	})
@@ -192,7 +197,7 @@ func (e *engine) Close() *Report {
 
 // conclude ends what still lives and sums up. The loop ends after it.
 func (e *engine) conclude() *Report {
-	now := clock.MonoNs()
+	now := e.clock.ns()
 	e.stopped = true
 	r := &Report{Flows: make([]FlowReport, 0, len(e.flows)), Unsent: e.unsent}
 	for i := range e.flows {
@@ -254,20 +259,41 @@ func (e *engine) wait(busy bool) (n int, now int64) {
 	if busy {
 		timeout = 0
 	} else {
+		e.pause()
 		e.arm()
 	}
 	n, err := unix.EpollWait(e.ep, e.events, timeout)
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		panic("traffic: epoll_wait on an open descriptor: " + err.Error())
 	}
-	return max(n, 0), clock.MonoNs()
+	e.lastLook = e.clock.ns()
+	return max(n, 0), e.lastLook
+}
+
+// lookStep is the least time between two looks at the sockets.
+func (e *engine) lookStep() int64 {
+	if e.live <= crowd || e.opening > 0 || e.lastLook-e.lastEnd < alertNs {
+		return 0
+	}
+	return lookStepNs
+}
+
+// pause sleeps until the next look may be taken.
+func (e *engine) pause() {
+	step := e.lookStep()
+	if step == 0 {
+		return
+	}
+	until := unix.NsecToTimespec(e.lastLook + step)
+	// Interrupted, the look is taken a little earlier.
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
 }
 
 // arm sets the timer for the next ping or sweep, and disarms it when no flow lives.
 func (e *engine) arm() {
 	var spec unix.ItimerSpec
 	if e.live > 0 {
-		due := min(e.nextSweep, max(e.pace.at(e.slot), e.lastPaced+paceStepNs))
+		due := min(e.nextSweep, max(e.pace.at(e.slot), e.lastLook+e.lookStep()))
 		spec.Value = unix.NsecToTimespec(max(due, 1))
 	}
 	if err := unix.TimerfdSettime(e.timer, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
@@ -296,7 +322,7 @@ func (e *engine) begin() bool {
 		f := &e.flows[e.next]
 		index := int32(e.next)
 		e.next++
-		f.startedNs = clock.MonoNs()
+		f.startedNs = e.clock.ns()
 		fd, err := dialSocket(f.target)
 		if err == nil {
 			f.fd = int32(fd)
@@ -306,7 +332,7 @@ func (e *engine) begin() bool {
 		f.state = connecting
 		e.connects++
 		if err != nil {
-			e.finish(f, f.raw(EndReadError, symbol(err)), clock.MonoNs(), err)
+			e.finish(f, f.raw(EndReadError, symbol(err)), e.clock.ns(), err)
 		}
 	}
 	return true
@@ -316,7 +342,7 @@ func (e *engine) begin() bool {
 func (e *engine) connected(f *flow) {
 	f.state = greeting
 	f.local = localAddress(int(f.fd))
-	e.send(f, clock.MonoNs())
+	e.send(f, e.clock.ns())
 }
 
 // sendDue sends the pings that are due; true when more are.
@@ -324,11 +350,10 @@ func (e *engine) sendDue() bool {
 	if e.live == 0 {
 		return false
 	}
-	now := clock.MonoNs()
+	now := e.clock.ns()
 	for range sendsPerTurn {
 		due := e.pace.at(e.slot)
 		if due > now {
-			e.lastPaced = now
 			return false
 		}
 		f := &e.flows[e.pace.flow(e.slot)]
@@ -348,7 +373,7 @@ func (e *engine) sendDue() bool {
 
 // sweep looks for timeouts.
 func (e *engine) sweep() {
-	now := clock.MonoNs()
+	now := e.clock.ns()
 	if e.live == 0 || now < e.nextSweep {
 		return
 	}
@@ -384,6 +409,7 @@ func (e *engine) finish(f *flow, end RawEnd, now int64, cause error) {
 	}
 	f.state, f.endedNs, f.end = ended, now, &end
 	e.live--
+	e.lastEnd = now
 	if f.fd >= 0 {
 		e.closing = append(e.closing, f.fd)
 		f.fd = -1

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/wire"
 )
@@ -54,7 +53,7 @@ func (e *engine) readStream(f *flow, events uint32, now int64) {
 			return
 		case err != nil || n == 0:
 			if events&lost == 0 {
-				now = clock.MonoNs()
+				now = e.clock.ns()
 			}
 			if err != nil {
 				e.finish(f, f.raw(EndReadError, symbol(err)), now, err)
@@ -251,7 +250,7 @@ func (e *engine) send(f *flow, plannedNs int64) {
 	if f.protocol == record.TCP {
 		e.out = append(e.out, '\n')
 	}
-	now := clock.MonoNs()
+	now := e.clock.ns()
 	n, err := unix.Write(int(f.fd), e.out)
 	switch {
 	case err == nil && n == len(e.out):
@@ -262,7 +261,7 @@ func (e *engine) send(f *flow, plannedNs int64) {
 		return
 	case err == nil:
 		// A part of a ping in the stream would garble all that follows.
-		e.finish(f, f.raw(EndWriteError, "EAGAIN"), clock.MonoNs(), unix.EAGAIN)
+		e.finish(f, f.raw(EndWriteError, "EAGAIN"), e.clock.ns(), unix.EAGAIN)
 		return
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		e.unsent++
@@ -272,7 +271,7 @@ func (e *engine) send(f *flow, plannedNs int64) {
 		e.limits[symbol(err)]++
 		return
 	}
-	now = clock.MonoNs()
+	now = e.clock.ns()
 	if f.protocol == record.UDP {
 		if !e.icmpEnds(f, now) {
 			e.finish(f, f.raw(EndWriteError, symbol(err)), now, err)

@@ -114,12 +114,21 @@ func (b *builder) makeCgroups() error {
 	if err != nil {
 		return err
 	}
+	all := 0
 	for _, n := range b.plan.Nodes {
 		if err := makeCgroup(hs, b.plan.partsCgroup(n)); err != nil {
 			return err
 		}
+		busy := len(n.processes()) - 1
+		if err := setShares(hs, b.plan.nodeCgroup(n), busy); err != nil {
+			return err
+		}
+		all += busy
 	}
-	return nil
+	if err := setShares(hs, b.plan.cgroup(), all); err != nil {
+		return err
+	}
+	return setShares(hs, "/"+cgroupParent, all)
 }
 
 func (b *builder) writeFiles() error {

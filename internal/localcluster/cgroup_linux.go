@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drainproof/drainproof/internal/fault"
 )
 
 // hierarchy is one mounted tree of cgroups. Machines have one of version 2, several
@@ -105,7 +107,25 @@ func delegate(dir string) error {
 		// Some (cpu beside real-time processes) may refuse; the kubelet needs these.
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0o644)
 		if err != nil && slices.Contains([]string{"cpu", "cpuset", "memory", "pids", "hugetlb"}, c) {
-			return fmt.Errorf("enable controller %s below cgroup %s: %w", c, dir, err)
+			return fault.Measuref(err, "run it on the machine itself: in a container, cgroups can often not be divided further",
+				"controller %s cannot be enabled below cgroup %s", c, dir)
+		}
+	}
+	return nil
+}
+
+// setShares gives the processor time of path's processes, when others want it
+// too, the weight of that many ordinary processes. Version 1 weighs a group
+// like one process of its parent; version 2 has no processes beside groups and
+// needs nothing.
+func setShares(hs []hierarchy, path string, processes int) error {
+	for _, h := range hs {
+		if !slices.Contains(h.Options, "cpu") {
+			continue
+		}
+		file := filepath.Join(h.Mount, path, "cpu.shares")
+		if err := os.WriteFile(file, []byte(strconv.Itoa(1024*processes)), 0o644); err != nil {
+			return fmt.Errorf("weigh cgroup: %w", err)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func difference(want Options, have state) string {
 		return fmt.Sprintf("%d workers, not %d", have.Workers, want.Workers)
 	case want.ProxyMode != have.ProxyMode:
 		return fmt.Sprintf("proxy mode %s, not %s", have.ProxyMode, want.ProxyMode)
-	case want.Parts.Version != have.Version:
+	case want.Parts.Version != "" && want.Parts.Version != have.Version:
 		return fmt.Sprintf("Kubernetes %s, not %s", have.Version, want.Parts.Version)
 	}
 	return ""

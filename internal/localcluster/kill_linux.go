@@ -28,27 +28,31 @@ func (p plan) remains() remains {
 func killAll(ctx context.Context, r remains) error {
 	spared := ownFamily()
 	// An ending process leaves its cgroup and namespaces before it has ended.
-	seen := map[int]uint64{}
+	seen := map[pidRecord]bool{}
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
 	var left []int
-	err := poll(ctx, 20*time.Millisecond, 20*time.Second, func() (bool, error) {
+	err = poll(ctx, 20*time.Millisecond, 20*time.Second, func() (bool, error) {
 		pids, err := clusterProcesses(r)
 		if err != nil {
 			return false, err
 		}
 		for pid := range pids {
 			if ticks, _, err := procStat(pid); err == nil && !spared[pid] {
-				seen[pid] = ticks
+				seen[pidRecord{pid, ticks, boot}] = true
 			}
 		}
 		left = left[:0]
-		for pid, ticks := range seen {
-			reap(pid)
-			if !(pidRecord{pid, ticks}).alive() {
-				delete(seen, pid)
+		for r := range seen {
+			reap(r.PID)
+			if !r.alive() {
+				delete(seen, r)
 				continue
 			}
-			_ = unix.Kill(pid, unix.SIGKILL)
-			left = append(left, pid)
+			_ = unix.Kill(r.PID, unix.SIGKILL)
+			left = append(left, r.PID)
 		}
 		return len(left) == 0, nil
 	})

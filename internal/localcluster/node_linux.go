@@ -50,6 +50,7 @@ func enterNewNode(p plan, n nodePlan) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS | unix.CLONE_NEWUTS); err != nil {
 		return fmt.Errorf("make the namespaces of node %s: %w", n.Name, err)
 	}
+	unix.Umask(0o022)
 	if err := unix.Sethostname([]byte(n.Name)); err != nil {
 		return fmt.Errorf("name node %s: %w", n.Name, err)
 	}

@@ -3,6 +3,8 @@ package localcluster
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/localcluster/parts"
@@ -63,7 +65,10 @@ func (o Options) normalize() (Options, error) {
 	default:
 		return o, fault.Usagef("choose iptables or nftables", "kube-proxy mode %q is not known", o.ProxyMode)
 	}
-	if o.Parts.Version == "" {
+	switch {
+	case o.Parts.Version != "":
+		o.Parts.Version = "v" + strings.TrimPrefix(o.Parts.Version, "v")
+	case !o.fromFolder():
 		o.Parts.Version = parts.DefaultVersion
 	}
 	if o.Parts.Progress == nil {
@@ -101,6 +106,12 @@ func realStateDir(dir string) (string, error) {
 		}
 		rest = filepath.Join(filepath.Base(at), rest)
 	}
+}
+
+// fromFolder says that the programs come from a folder, whose version decides
+// when none is asked for.
+func (o Options) fromFolder() bool {
+	return !slices.Contains([]string{"", "auto", "download", "build"}, o.Parts.From)
 }
 
 func (o Options) say(line string) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -72,7 +73,11 @@ func check(ctx context.Context, o Options) []*fault.Error {
 	add(checkPrograms())
 	add(checkSpace(o.StateDir))
 	add(checkCgroups())
-	add(checkAddresses(o))
+	if s, err := readState(o.StateDir, o.Name); err != nil || s == nil {
+		// A cluster that is there has what it needs of these.
+		add(checkAddresses(o))
+		add(checkWatches(o))
+	}
 	if ctx.Err() != nil {
 		add(fault.Measuref(context.Cause(ctx), "", "the check was interrupted"))
 	}
@@ -143,11 +148,8 @@ func checkCgroups() *fault.Error {
 		"cgroup controllers are missing below /sys/fs/cgroup: %s", strings.Join(missing, ", "))
 }
 
-// checkAddresses asks whether a range is free; a cluster that is there has its own.
+// checkAddresses asks whether a range is free.
 func checkAddresses(o Options) *fault.Error {
-	if s, err := readState(o.StateDir, o.Name); err == nil && s != nil {
-		return nil
-	}
 	used, err := usedPrefixes()
 	if err != nil {
 		return fault.Measuref(err, "", "the addresses of this machine are not known")
@@ -158,6 +160,34 @@ func checkAddresses(o Options) *fault.Error {
 	}
 	if _, err := pickSubnet(append(used, claimed...)); err != nil {
 		return fault.Measuref(nil, fault.NextOf(err), "%v", err)
+	}
+	return nil
+}
+
+// watchesPerNode is about what one node's programs keep open, of the few that
+// the kernel grants root in all; without them a kubelet ends as if broken.
+const watchesPerNode = 12
+
+func checkWatches(o Options) *fault.Error {
+	const key = "fs.inotify.max_user_instances"
+	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if err != nil {
+		return nil // a kernel that has no such limit
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return fault.Measuref(err, "", "the limit %s is not known", key)
+	}
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	used := 0
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err == nil && to == "anon_inode:inotify" {
+			used++
+		}
+	}
+	if want := watchesPerNode * (o.Workers + 1); used+want > limit {
+		return fault.Measuref(nil, fmt.Sprintf("raise it: sysctl -w %s=%d", key, max(1024, 2*limit)),
+			"%d of %d file watches (%s) are in use, and this cluster needs up to %d", used, limit, key, want)
 	}
 	return nil
 }

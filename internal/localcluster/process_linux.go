@@ -19,11 +19,16 @@ type pidRecord struct {
 	PID int `json:"pid"`
 	// Start is the process's start time in clock ticks since the machine's boot.
 	Start uint64 `json:"start_ticks"`
+	Boot  string `json:"boot_id"`
 }
 
 // alive says whether that very process runs. A process that has ended and that
 // nobody has waited for is not alive.
 func (r pidRecord) alive() bool {
+	boot, err := bootID()
+	if err != nil || boot != r.Boot {
+		return false
+	}
 	start, zombie, err := procStat(r.PID)
 	return err == nil && !zombie && start == r.Start
 }
@@ -137,7 +142,11 @@ func startOnThread(p plan, n nodePlan, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the start time of process %d: %w", pid, err)
 	}
-	b, err := json.Marshal(pidRecord{PID: pid, Start: ticks})
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(pidRecord{PID: pid, Start: ticks, Boot: boot})
 	if err != nil {
 		return fmt.Errorf("encode a pid file: %w", err)
 	}

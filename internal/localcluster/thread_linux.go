@@ -47,6 +47,8 @@ func enterNode(pid int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("detach the thread's folders: %w", err)
 	}
+	// It is the thread's own now. The caller's may hide files from Pods.
+	unix.Umask(0o022)
 	// All are opened first: /proc is another one afterwards.
 	var fds []int
 	defer func() {

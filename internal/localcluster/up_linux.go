@@ -23,6 +23,7 @@ func up(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Parts.Version = set.Version
 	unlock, err := lockCluster(ctx, o.StateDir, o.Name, o.say)
 	if err != nil {
 		return nil, err
@@ -75,6 +76,10 @@ func refuseEarly(o Options) error {
 	have, err := readState(o.StateDir, o.Name)
 	if err != nil {
 		return err
+	}
+	if o.fromFolder() {
+		// What is in it is not known yet.
+		o.Parts.Version = ""
 	}
 	_, err = decide(o, have, boot, nil)
 	return err

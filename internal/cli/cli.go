@@ -101,10 +101,6 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
   drainproof cluster down`,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: versionString(),
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			a.started = true
-			return nil
-		},
 	}
 	if strings.HasPrefix(name, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drainproof"}
@@ -120,7 +116,21 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
 	})
 	root.AddCommand(a.runCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
 		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.workerCommand(), a.versionCommand())
+	a.markStart(root)
 	return root
+}
+
+// markStart notes, in every command below c, that flags and arguments were accepted.
+func (a *app) markStart(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.started = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.markStart(sub)
+	}
 }
 
 // progress prints one line to stderr unless --quiet.

@@ -192,6 +192,9 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 			}
 		},
 	}
+	if err := experiment.Check(e, opts); err != nil {
+		return err
+	}
 	if o.freshCluster {
 		opts.BeforeArm, opts.AfterArm = b.freshCluster, b.dropCluster
 	} else if err := b.connect(ctx); err != nil {

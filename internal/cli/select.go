@@ -68,14 +68,15 @@ func (a *app) choose(ctx context.Context, f clusterFlags, change string) (*chose
 }
 
 func (a *app) chooseContext(ctx context.Context, f clusterFlags, change string) (*chosen, error) {
-	api, err := kube.Connect(ctx, kube.Options{KubeconfigPath: f.kubeconfig, Context: f.context, UserAgent: "drainproof/" + versionString()})
+	o := kube.Options{KubeconfigPath: f.kubeconfig, Context: f.context, UserAgent: "drainproof/" + versionString()}
+	if change != "" {
+		o.Confirm = func(context, server string) error {
+			return a.confirm(f.yes, "%s on context %q (%s)", change, context, server)
+		}
+	}
+	api, err := kube.Connect(ctx, o)
 	if err != nil {
 		return nil, err
-	}
-	if change != "" {
-		if err := a.confirm(f.yes, "%s on context %q (%s)", change, api.Context(), api.Server()); err != nil {
-			return nil, err
-		}
 	}
 	return &chosen{api: api, context: api.Context()}, nil
 }

@@ -36,12 +36,23 @@ func TrialDir(dir, arm string, repeat int) string {
 	return filepath.Join(dir, arm, fmt.Sprintf("repeat-%02d", repeat))
 }
 
+// Check finds what Run would refuse in o.Dir, and touches nothing: call it before anything is set up.
+func Check(e *Experiment, o Options) error {
+	_, _, err := existing(e, o)
+	return err
+}
+
 // Run runs what is missing of e in o.Dir and returns all its complete records. A trial that fails ends
 // the run: its record is kept, marked incomplete, and a later run with Resume moves it to history and repeats it.
 func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.Record, error) {
-	have, err := existing(e, o)
+	have, interrupted, err := existing(e, o)
 	if err != nil {
 		return nil, err
+	}
+	for _, dir := range interrupted {
+		if err := toHistory(o.Dir, dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fault.Measuref(err, "choose a folder that can be written with --out", "making the output folder")
@@ -150,21 +161,21 @@ func Differs(a, b *record.Record) string {
 }
 
 // existing looks through o.Dir: with Resume it gives the complete records of
-// this very set by folder and moves incomplete ones to history; without, any record there is wrong use.
-func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
-	have := map[string]*record.Record{}
+// this very set by folder, and the folders of incomplete ones; without, anything there is wrong use.
+func existing(e *Experiment, o Options) (have map[string]*record.Record, interrupted []string, err error) {
+	have = map[string]*record.Record{}
 	entries, err := os.ReadDir(o.Dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return have, nil
+		return have, interrupted, nil
 	}
 	if err != nil {
-		return nil, fault.Usagef("choose another folder with --out", "looking into the output folder: %v", err)
+		return nil, nil, fault.Usagef("choose another folder with --out", "looking into the output folder: %v", err)
 	}
 	if len(entries) == 0 {
-		return have, nil
+		return have, interrupted, nil
 	}
 	if !o.Resume {
-		return nil, fault.Usagef("choose another folder with --out, or go on with what it holds with --resume", "the output folder %s is not empty", o.Dir)
+		return nil, nil, fault.Usagef("choose another folder with --out, or go on with what it holds with --resume", "the output folder %s is not empty", o.Dir)
 	}
 	var firstRec *record.Record
 	for _, a := range e.Arms {
@@ -175,38 +186,41 @@ func existing(e *Experiment, o Options) (map[string]*record.Record, error) {
 				continue
 			}
 			if err != nil {
-				return nil, fault.Usagef("remove it or choose another folder with --out", "%s holds a record that cannot be read: %v", dir, err)
+				return nil, nil, fault.Usagef("remove it or choose another folder with --out", "%s holds a record that cannot be read: %v", dir, err)
 			}
 			if rec.Set == nil || rec.Set.ExperimentSha256 != e.Sha256 {
-				return nil, fault.Usagef("choose another folder with --out", "%s holds a record of another experiment", dir)
+				return nil, nil, fault.Usagef("choose another folder with --out", "%s holds a record of another experiment", dir)
 			}
 			if rec.Tool.Version != o.Tool.Version || rec.Tool.Sha256 != o.Tool.Sha256 {
-				return nil, fault.Usagef("use the same binary, or start anew in another folder with --out",
+				return nil, nil, fault.Usagef("use the same binary, or start anew in another folder with --out",
 					"%s was measured by another build of the tool (%s, %.12s; this is %s, %.12s)", dir, rec.Tool.Version, rec.Tool.Sha256, o.Tool.Version, o.Tool.Sha256)
 			}
 			if rec.Completeness != record.Complete {
-				if err := toHistory(o.Dir, a.Name, repeat, rec.ID); err != nil {
-					return nil, err
-				}
+				interrupted = append(interrupted, dir)
 				continue
 			}
 			if firstRec == nil {
 				firstRec = &rec
 			} else if mix := Differs(firstRec, &rec); mix != "" {
-				return nil, fault.Usagef("choose another folder with --out", "%s does not belong to the set: %s", dir, mix)
+				return nil, nil, fault.Usagef("choose another folder with --out", "%s does not belong to the set: %s", dir, mix)
 			}
 			have[dir] = &rec
 		}
 	}
-	return have, nil
+	return have, interrupted, nil
 }
 
-func toHistory(dir, arm string, repeat int, id string) error {
-	to := filepath.Join(dir, record.HistoryDir, fmt.Sprintf("%s-repeat-%02d-%s", arm, repeat, id))
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
+// toHistory moves the folder of an interrupted repeat out of the set.
+func toHistory(set, dir string) error {
+	rec, err := record.Read(dir)
+	if err == nil {
+		arm, repeat := filepath.Base(filepath.Dir(dir)), filepath.Base(dir)
+		to := filepath.Join(set, record.HistoryDir, fmt.Sprintf("%s-%s-%s", arm, repeat, rec.ID))
+		if err = os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
+			err = os.Rename(dir, to)
+		}
 	}
-	if err := os.Rename(TrialDir(dir, arm, repeat), to); err != nil {
+	if err != nil {
 		return fault.Measuref(err, "check the folder's permissions", "keeping an interrupted repeat as history")
 	}
 	return nil

@@ -76,6 +76,11 @@ func Connect(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, fault.Usagef("mend the kubeconfig", "context %q of the kubeconfig cannot be used: %v", name, err)
 	}
 	c := &Cluster{client: client, config: config, context: name}
+	if o.Confirm != nil {
+		if err := o.Confirm(c.Context(), c.Server()); err != nil {
+			return nil, err
+		}
+	}
 	if c.version, err = c.askVersion(ctx); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	Context        string
 	// UserAgent is sent with every request.
 	UserAgent string
+	// Confirm, where set, is asked before the first request is sent; its error ends Connect.
+	Confirm func(context, server string) error
 }
 
 // ProbeSpec is the workload of one trial: one Deployment with one replica and one Service.

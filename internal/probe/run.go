@@ -55,7 +55,7 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 	descriptors := raiseDescriptors()
 
 	listen := func(what, address string) (net.Listener, error) {
-		l, err := net.Listen("tcp", orAny(address))
+		l, err := (&net.ListenConfig{Control: prepare}).Listen(ctx, "tcp", orAny(address))
 		if err != nil {
 			return nil, fault.Measuref(err, "choose another port or free it", "listening for %s", what)
 		}

@@ -19,6 +19,8 @@ const (
 	eventsPerWait = 256
 	sendsPerTurn  = 64
 	closesPerTurn = 16
+	// A connect takes a handshake's time on loopback, many times that of a ping.
+	connectsPerTurn = 16
 	// connectsAtOnce keeps below the accept queue of any server (net.core.somaxconn is 4096, once 128):
 	// a SYN that overflows it is sent again a second later.
 	connectsAtOnce = 100
@@ -27,7 +29,6 @@ const (
 	// With more than crowd flows the sockets are looked at, and pings sent, at most once in lookStepNs: a sleep and a
 	// wake-up for every single answer cost more than the answer, on both sides. Once a flow has ended, the
 	// loop looks without pause for alertNs, since others may follow.
-	crowd      = 1000
 	lookStepNs = 500_000
 	alertNs    = 20_000_000
 
@@ -245,8 +246,12 @@ func (e *engine) run() {
 			return
 		}
 		busy = n == len(e.events)
-		busy = e.begin() || busy
-		busy = e.sendDue() || busy
+		// Heartbeats come before new flows: those that are open are owed their pace.
+		if e.sendDue() {
+			busy = true
+		} else {
+			busy = e.begin() || busy
+		}
 		e.sweep()
 		busy = e.closeSome(n) || busy
 		e.tellOpen()
@@ -256,10 +261,9 @@ func (e *engine) run() {
 // wait blocks until something happens or is due; not at all when busy.
 func (e *engine) wait(busy bool) (n int, now int64) {
 	timeout := -1
-	if busy {
+	if busy || e.pause() {
 		timeout = 0
 	} else {
-		e.pause()
 		e.arm()
 	}
 	n, err := unix.EpollWait(e.ep, e.events, timeout)
@@ -278,22 +282,26 @@ func (e *engine) lookStep() int64 {
 	return lookStepNs
 }
 
-// pause sleeps until the next look may be taken.
-func (e *engine) pause() {
+// pause sleeps until the next look may be taken. It is true when something is
+// due by then, so that the look must not wait for events: with a crowd that is the
+// rule, and saves setting the timer, which is dear on virtual machines.
+func (e *engine) pause() (due bool) {
 	step := e.lookStep()
 	if step == 0 {
-		return
+		return false
 	}
-	until := unix.NsecToTimespec(e.lastLook + step)
+	next := e.lastLook + step
+	until := unix.NsecToTimespec(next)
 	// Interrupted, the look is taken a little earlier.
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
+	return min(e.nextSweep, e.pace.at(e.slot)) <= next
 }
 
 // arm sets the timer for the next ping or sweep, and disarms it when no flow lives.
 func (e *engine) arm() {
 	var spec unix.ItimerSpec
 	if e.live > 0 {
-		due := min(e.nextSweep, max(e.pace.at(e.slot), e.lastLook+e.lookStep()))
+		due := min(e.nextSweep, e.pace.at(e.slot))
 		spec.Value = unix.NsecToTimespec(max(due, 1))
 	}
 	if err := unix.TimerfdSettime(e.timer, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
@@ -315,12 +323,12 @@ func (e *engine) obey() {
 
 // begin starts flows, as many at once as a server's queue can take; true when there is more to do now.
 func (e *engine) begin() bool {
-	for range sendsPerTurn {
+	for range connectsPerTurn {
 		if e.next == len(e.flows) || e.connects >= connectsAtOnce {
 			return false
 		}
-		f := &e.flows[e.next]
-		index := int32(e.next)
+		index := int32(e.pace.beginning(e.next))
+		f := &e.flows[index]
 		e.next++
 		f.startedNs = e.clock.ns()
 		fd, err := dialSocket(f.target)

@@ -40,3 +40,20 @@ func TestPaceKeepsOrderAndPeriod(t *testing.T) {
 		}
 	})
 }
+
+func TestPaceBeginsEveryFlowOnce(t *testing.T) {
+	for _, n := range []int64{1, 7, crowd, crowd + 1, 1024, 15000, maxFlows} {
+		p := pace{heartbeatNs: 1, n: n}
+		seen := make([]bool, n)
+		for k := range int(n) {
+			i := p.beginning(k)
+			if seen[i] {
+				t.Fatalf("%d flows: %d is begun twice", n, i)
+			}
+			if n <= crowd && i != k {
+				t.Fatalf("%d flows: %d is begun as number %d", n, i, k)
+			}
+			seen[i] = true
+		}
+	}
+}

@@ -27,6 +27,9 @@ func dialSocket(t target) (fd int, err error) {
 	switch {
 	case t.protocol == record.TCP:
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		// Heartbeats never fill a window. Where the system's choice is BBR, each would still arm a pacing timer,
+		// which is dear with thousands of flows. Where this is refused the system's choice stays.
+		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 	case family == unix.AF_INET:
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1)
 	default:

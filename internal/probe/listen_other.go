@@ -1,0 +1,7 @@
+//go:build !linux
+
+package probe
+
+import "syscall"
+
+func prepare(string, string, syscall.RawConn) error { return nil }

@@ -3,6 +3,8 @@
 package localcluster
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +167,8 @@ func killEverything(t *testing.T, c *Cluster) {
 	}
 	for pid := range pids {
 		if _, zombie, err := procStat(pid); err == nil && !zombie {
-			t.Errorf("process %d lives on", pid)
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			t.Errorf("process %d lives on: %q", pid, line)
 		}
 	}
 }

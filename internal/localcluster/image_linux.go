@@ -23,7 +23,7 @@ func importImage(ctx context.Context, p plan, n nodePlan, archive string) error 
 		if err := checkAlive(p, n, procContainerd); err != nil {
 			return true, err
 		}
-		out, err := ctrImport(ctx, holder.PID, archive)
+		out, err := ctrImport(ctx, holder.PID, archive, snapshotterFor(p.Dir))
 		if err == nil {
 			return true, nil
 		}
@@ -34,7 +34,7 @@ func importImage(ctx context.Context, p plan, n nodePlan, archive string) error 
 	})
 }
 
-func ctrImport(ctx context.Context, holder int, archive string) (string, error) {
+func ctrImport(ctx context.Context, holder int, archive, snapshotter string) (string, error) {
 	// Opened here: the node may not see the folder.
 	f, err := os.Open(archive)
 	if err != nil {
@@ -53,7 +53,8 @@ func ctrImport(ctx context.Context, holder int, archive string) (string, error) 
 		if _, err := os.Stat(containerdSocket); err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, ctr, "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "-")
+		cmd := exec.CommandContext(ctx, ctr, "--address", containerdSocket, "--namespace", "k8s.io",
+			"images", "import", "--snapshotter", snapshotter, "-")
 		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = nodeEnv(), f, &out, &out
 		return cmd.Run()
 	})

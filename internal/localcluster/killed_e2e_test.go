@@ -8,9 +8,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drainproof/drainproof/internal/localcluster/parts"
 )
 
 // stages are the steps in which the tool is killed: one of each kind.
@@ -101,6 +104,33 @@ func TestCancelledUp(t *testing.T) {
 			leftNothing(t, dir, []string{""}, before)
 		})
 	}
+}
+
+// TestPartThatEnds gives a broken API server: Up says what its log says, and leaves nothing.
+func TestPartThatEnds(t *testing.T) {
+	dir := newMachine(t)
+	before := lookAround(t, dir, []string{""})
+	o := e2eOptions(dir)
+	set, err := parts.Get(t.Context(), o.Parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := t.TempDir()
+	for _, name := range []parts.Part{parts.Etcd, parts.ControllerManager, parts.Scheduler, parts.Kubelet, parts.Proxy, parts.Kubectl} {
+		if err := os.Symlink(set.Path(name), filepath.Join(broken, string(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := "#!/bin/sh\necho no such luck >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(broken, string(parts.APIServer)), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o.Parts.From = broken
+	_, err = Up(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "kube-apiserver of node drainproof-control-plane ended") || !strings.Contains(err.Error(), "no such luck") {
+		t.Errorf("Up ended with %v", err)
+	}
+	leftNothing(t, dir, []string{""}, before)
 }
 
 func TestDownOfNothing(t *testing.T) {

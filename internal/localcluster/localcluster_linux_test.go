@@ -317,13 +317,21 @@ func TestThreadsKeepTheirNamespaces(t *testing.T) {
 	if err != nil || within == before {
 		t.Fatalf("no new namespace: %v", err)
 	}
+	var wg sync.WaitGroup
 	for range 100 {
-		var wg sync.WaitGroup
 		wg.Go(func() {
+			if err := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
+				t.Error(err)
+			}
 			if inode() != before {
 				t.Error("another goroutine runs in the namespace")
 			}
 		})
-		wg.Wait()
+	}
+	wg.Wait()
+	// The first thread stands for the process in the eyes of others.
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &st); err != nil || st.Ino != before {
+		t.Errorf("the process is in another namespace: %v", err)
 	}
 }

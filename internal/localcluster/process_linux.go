@@ -123,6 +123,9 @@ func startOnThread(p plan, n nodePlan, name string) error {
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Args[0] = name
+	if name == procNode {
+		cmd.Args[0] = "drainproof-node " + n.Name
+	}
 	cmd.Dir = "/"
 	cmd.Env = append(nodeEnv(), "TMPDIR=/tmp")
 	cmd.Stdout, cmd.Stderr = log, log

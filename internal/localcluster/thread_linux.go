@@ -14,8 +14,15 @@ import (
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine.
 		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			// The process's first thread would stay where it was taken until
+			// the process ends. While it is held here, another runs f.
+			defer runtime.UnlockOSThread()
+			done <- onThread(f)
+			return
+		}
+		// Never unlocked: the runtime ends the thread with the goroutine.
 		done <- f()
 	}()
 	return <-done

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/localcluster/parts"
 )
 
@@ -54,6 +55,11 @@ func up(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		if ctx.Err() != nil {
 			return nil, err
+		}
+		if act == actKeep {
+			// Whatever ails it, somebody may be using it.
+			return nil, fault.Measuref(err, "wait and try again, or take it down first: drainproof cluster down "+o.Name,
+				"cluster %s runs and is not ready", o.Name)
 		}
 		o.say("it does not come back (" + firstLine(err) + "): making it anew")
 	case actRebuild:
@@ -145,7 +151,7 @@ func bringBack(ctx context.Context, o Options, p plan, dead []process) error {
 	limit := readyLimit
 	if len(dead) == 0 {
 		// All runs; a node may be unready for a moment.
-		limit = 20 * time.Second
+		limit = time.Minute
 	}
 	for _, d := range dead {
 		o.say(fmt.Sprintf("starting %s of node %s again", d.Name, d.Node))

@@ -124,11 +124,8 @@ func reachable(t *testing.T, c *Cluster) {
 		}
 	}
 	for i, n := range c.Nodes() {
-		var pod struct{ Status struct{ PodIP string } }
-		if err := api.get(t.Context(), fmt.Sprintf("/api/v1/namespaces/default/pods/served-%d", i), &pod); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := served(t, "http://"+pod.Status.PodIP+":8080/"), fmt.Sprintf("served-%d", i); got != want {
+		ip := podIP(t, api, fmt.Sprintf("served-%d", i))
+		if got, want := served(t, "http://"+ip+":8080/"), fmt.Sprintf("served-%d", i); got != want {
 			t.Errorf("Pod %s of node %s answers %q", want, n.Name, got)
 		}
 	}
@@ -145,6 +142,20 @@ func reachable(t *testing.T, c *Cluster) {
 	if err != nil {
 		t.Errorf("requests to the Service reached only the Pods %v: %v", seen, err)
 	}
+}
+
+// podIP waits until a Pod has an address.
+func podIP(t *testing.T, api *apiClient, name string) string {
+	t.Helper()
+	var pod struct{ Status struct{ PodIP string } }
+	err := poll(t.Context(), 50*time.Millisecond, 30*time.Second, func() (bool, error) {
+		err := api.get(t.Context(), "/api/v1/namespaces/default/pods/"+name, &pod)
+		return pod.Status.PodIP != "", err
+	})
+	if err != nil {
+		t.Fatalf("Pod %s has no address: %v", name, err)
+	}
+	return pod.Status.PodIP
 }
 
 // podLog reads a log through the API server and the kubelet.

@@ -252,7 +252,10 @@ func (e *engine) run() {
 		} else {
 			busy = e.begin() || busy
 		}
-		e.sweep()
+		// Only when all that had arrived was read may silence be judged.
+		if n < len(e.events) {
+			e.sweep()
+		}
 		busy = e.closeSome(n) || busy
 		e.tellOpen()
 	}
@@ -379,9 +382,10 @@ func (e *engine) sendDue() bool {
 	return true
 }
 
-// sweep looks for timeouts.
+// sweep looks for timeouts, as of the last look at the sockets: a client that
+// was itself stopped since then must not take its own silence for the server's.
 func (e *engine) sweep() {
-	now := e.clock.ns()
+	now := e.lastLook
 	if e.live == 0 || now < e.nextSweep {
 		return
 	}

@@ -44,7 +44,11 @@ func TestEveryFaultHasItsName(t *testing.T) {
 		}
 		t.Run(string(f), func(t *testing.T) {
 			server := faultserver.Start(t, f, c.promises)
-			s, l := openLocal(t, planFor(record.TCP, server.Address(), 3))
+			plan := planFor(record.TCP, server.Address(), 3)
+			if f == faultserver.Stall {
+				plan.ReadTimeoutNs = int64(300 * time.Millisecond)
+			}
+			s, l := openLocal(t, plan)
 			server.Act()
 			switch f {
 			case faultserver.OtherInstance:
@@ -113,7 +117,11 @@ func TestDatagramFlows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := faultserver.StartUDP(t)
-			s, l := openLocal(t, planFor(record.UDP, server.Address(), 3))
+			plan := planFor(record.UDP, server.Address(), 3)
+			if name == "silence" {
+				plan.ReadTimeoutNs = int64(300 * time.Millisecond)
+			}
+			s, l := openLocal(t, plan)
 			c.act(server)
 			l.await(t, c.note, 3)
 			for _, r := range closeSession(t, s).Flows {

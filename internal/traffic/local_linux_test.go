@@ -50,7 +50,7 @@ func startProbe(t *testing.T, c probe.Config) *workload {
 
 // planFor makes a plan of n flows of a protocol to an address, quick enough for tests.
 func planFor(p record.Protocol, address string, n int) Plan {
-	plan := Plan{HeartbeatNs: int64(20 * time.Millisecond), ReadTimeoutNs: int64(300 * time.Millisecond), ConnectTimeoutNs: int64(3 * time.Second)}
+	plan := Plan{HeartbeatNs: int64(20 * time.Millisecond), ReadTimeoutNs: int64(10 * time.Second), ConnectTimeoutNs: int64(10 * time.Second)}
 	for i := range n {
 		plan.Flows = append(plan.Flows, FlowPlan{ID: fmt.Sprintf("%s-%d", p, i+1), Protocol: p, Address: address})
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -108,6 +109,12 @@ type seen struct {
 func watchStub(t *testing.T, s *stub) *seen {
 	t.Helper()
 	srv := httptest.NewServer(s)
+	return watchServer(t, srv, srv.Close)
+}
+
+// watchServer watches until the test ends, and leaves no goroutine behind.
+func watchServer(t *testing.T, srv *httptest.Server, closeServer func()) *seen {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: srv.URL})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +131,7 @@ func watchStub(t *testing.T, s *stub) *seen {
 	t.Cleanup(func() {
 		stop()
 		stop() // safe to call twice
-		srv.Close()
+		closeServer()
 		goleak.VerifyNone(t, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 	})
 	return got
@@ -221,6 +228,43 @@ func TestWatchListsAgainAfter410(t *testing.T) {
 				t.Errorf("watched on from %s, want 50", v)
 			}
 		})
+	}
+}
+
+// An API server that is killed and comes back: the gap lasts from one to the other.
+func TestWatchOutlivesTheServer(t *testing.T) {
+	s := &stub{t: t, version: 10, pods: []*corev1.Pod{pod("a")}, sessions: make(chan session, 2)}
+	s.sessions <- session{lines: make(chan string)}
+	first := httptest.NewServer(s)
+	var second *httptest.Server
+	got := watchServer(t, first, func() { second.Close() })
+	got.next(t, 1)
+	first.CloseClientConnections()
+	first.Close()
+	began := map[string]int64{}
+	for len(began) < 4 { // every resource notices
+		h := <-got.health
+		began[h.Resource] = h.FromMonoNs
+	}
+	again := session{lines: make(chan string)}
+	s.sessions <- again
+	l, err := net.Listen("tcp", first.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second = httptest.NewUnstartedServer(s)
+	if err := second.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second.Listener = l
+	second.Start()
+	again.lines <- line(t, "MODIFIED", pod("a", ready("True")), 11)
+	expect(t, []string{"pod-ready pod/probe-a"}, got.next(t, 1))
+	for ended := map[string]bool{}; len(ended) < len(began); {
+		h := <-got.health
+		if h.ToMonoNs > began[h.Resource] && h.FromMonoNs >= began[h.Resource] {
+			ended[h.Resource] = true
+		}
 	}
 }
 

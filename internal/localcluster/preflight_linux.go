@@ -38,22 +38,29 @@ var (
 	cniPlugins = []string{"ptp", "host-local", "loopback"}
 )
 
-func missingPrograms() []need {
+// missingPrograms takes how to look for them, so that tests can hide some.
+func missingPrograms(look func(program string) (string, error), cni func() (string, error)) []need {
 	var missing []need
 	for _, n := range needs {
-		if _, err := lookProgram(n.Program); err != nil {
+		if _, err := look(n.Program); err != nil {
 			missing = append(missing, n)
 		}
 	}
-	if _, err := cniFolder(); err != nil {
+	if _, err := cni(); err != nil {
 		missing = append(missing, need{"the CNI plugins " + strings.Join(cniPlugins, ", "), "containernetworking-plugins"})
 	}
 	return missing
 }
 
-func missingPackages() []string {
+func missingPackages() []string { return packagesOf(missingHere()) }
+
+func missingHere() []need {
+	return missingPrograms(lookProgram, cniFolder)
+}
+
+func packagesOf(missing []need) []string {
 	var packages []string
-	for _, n := range missingPrograms() {
+	for _, n := range missing {
 		packages = append(packages, n.Package)
 	}
 	slices.Sort(packages)
@@ -70,7 +77,7 @@ func check(ctx context.Context, o Options) []*fault.Error {
 	if os.Geteuid() != 0 {
 		add(errNotRoot())
 	}
-	add(checkPrograms())
+	add(programsFault(missingHere()))
 	add(checkSpace(o.StateDir))
 	add(checkCgroups())
 	if s, err := readState(o.StateDir, o.Name); err != nil || s == nil {
@@ -84,8 +91,7 @@ func check(ctx context.Context, o Options) []*fault.Error {
 	return found
 }
 
-func checkPrograms() *fault.Error {
-	missing := missingPrograms()
+func programsFault(missing []need) *fault.Error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -93,7 +99,7 @@ func checkPrograms() *fault.Error {
 	for _, n := range missing {
 		names = append(names, fmt.Sprintf("%s (package %s)", n.Program, n.Package))
 	}
-	return fault.Measuref(nil, "on Debian or Ubuntu: apt-get update && "+installCommand(missingPackages()),
+	return fault.Measuref(nil, "on Debian or Ubuntu: apt-get update && "+installCommand(packagesOf(missing)),
 		"missing programs: %s", strings.Join(names, ", "))
 }
 

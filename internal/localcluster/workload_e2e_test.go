@@ -114,33 +114,47 @@ func served(t *testing.T, url string) string {
 	return answer
 }
 
-// reachable checks every way from this machine to the workload, on one Pod per node.
+// reachable checks every way to the workload, which has one Pod per node: from
+// this machine, and from each Pod.
 func reachable(t *testing.T, c *Cluster) {
 	t.Helper()
 	api := clientOf(t, c)
-	for _, n := range c.Nodes() {
-		if got := served(t, fmt.Sprintf("http://%s:30080/", n.Addr)); !strings.HasPrefix(got, "served-") {
-			t.Errorf("NodePort of node %s answers %q", n.Name, got)
-		}
-	}
-	for i, n := range c.Nodes() {
-		ip := podIP(t, api, fmt.Sprintf("served-%d", i))
-		if got, want := served(t, "http://"+ip+":8080/"), fmt.Sprintf("served-%d", i); got != want {
-			t.Errorf("Pod %s of node %s answers %q", want, n.Name, got)
-		}
-	}
 	var service struct{ Spec struct{ ClusterIP string } }
 	if err := api.get(t.Context(), "/api/v1/namespaces/default/services/served", &service); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
-	// A Pod serves before it is announced.
-	err := poll(t.Context(), 20*time.Millisecond, 30*time.Second, func() (bool, error) {
-		seen[served(t, "http://"+service.Spec.ClusterIP+"/")] = true
-		return len(seen) == len(c.Nodes()), nil
-	})
-	if err != nil {
-		t.Errorf("requests to the Service reached only the Pods %v: %v", seen, err)
+	var pods []string
+	for i := range c.Nodes() {
+		pods = append(pods, "http://"+podIP(t, api, fmt.Sprintf("served-%d", i))+":8080/")
+	}
+	reachableFrom(t, c, "", pods, service.Spec.ClusterIP)
+	for _, pod := range pods {
+		reachableFrom(t, c, pod+"?get=", pods, service.Spec.ClusterIP)
+	}
+}
+
+// reachableFrom checks the ways from one place: via is a Pod's URL to put before, or empty.
+func reachableFrom(t *testing.T, c *Cluster, via string, pods []string, clusterIP string) {
+	t.Helper()
+	for i, pod := range pods {
+		if got, want := served(t, via+pod), fmt.Sprintf("served-%d", i); got != want {
+			t.Errorf("Pod %s answers %q", want, got)
+		}
+	}
+	services := []string{"http://" + clusterIP + "/"}
+	for _, n := range c.Nodes() {
+		services = append(services, fmt.Sprintf("http://%s:30080/", n.Addr))
+	}
+	for _, url := range services {
+		seen := map[string]bool{}
+		// A Pod serves before it is announced.
+		err := poll(t.Context(), 10*time.Millisecond, 30*time.Second, func() (bool, error) {
+			seen[served(t, via+url)] = true
+			return len(seen) == len(pods), nil
+		})
+		if err != nil {
+			t.Errorf("%s%s reaches only the Pods %v: %v", via, url, seen, err)
+		}
 	}
 }
 

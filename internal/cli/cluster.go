@@ -55,7 +55,7 @@ func (f *clusterUpFlags) up(ctx context.Context, a *app, name string) (*localclu
 		return nil, err
 	}
 	if f.installPackages {
-		if err := localcluster.InstallPackages(ctx, localcluster.MissingPackages(), o.Progress); err != nil {
+		if err := localcluster.InstallPackages(ctx, append(localcluster.MissingPackages(), parts.Needs(f.from)...), o.Progress); err != nil {
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/drainproof/drainproof/internal/fault"
@@ -15,7 +14,7 @@ import (
 )
 
 // ownImage is the image of this very program, or of another build of it for the cluster's platform.
-func ownImage(binary, arch string) (v1.Image, string, error) {
+func ownImage(binary, arch string) (image.Image, string, error) {
 	if binary == "" {
 		if runtime.GOOS != "linux" {
 			return nil, "", fault.Usagef("give a Linux build of drainproof with --binary (make build-all), or an image with --image",
@@ -42,7 +41,7 @@ func ownImage(binary, arch string) (v1.Image, string, error) {
 }
 
 // withImageFile gives do a temporary archive of the image.
-func withImageFile(ctx context.Context, img v1.Image, ref string, do func(path string) error) error {
+func withImageFile(ctx context.Context, img image.Image, ref string, do func(path string) error) error {
 	dir, err := os.MkdirTemp("", "drainproof-image-")
 	if err != nil {
 		return fault.Measuref(err, "make room in the folder for temporary files (TMPDIR)", "making a folder for the image")

@@ -32,6 +32,9 @@ const (
 	lookStepNs = 500_000
 	alertNs    = 20_000_000
 
+	// The loop, its notes' writer, their reader, and one for all else.
+	leastProcessors = 4
+
 	tagTimer = -1
 	tagWake  = -2
 )
@@ -77,6 +80,7 @@ type engine struct {
 // newEngine starts an engine without flows. emit is called on its thread and must not block.
 func newEngine(emit func(Note)) (holder, error) {
 	raiseDescriptors()
+	spareProcessors()
 	e := &engine{
 		emit: emit, clock: newStopwatch(), ep: -1, timer: -1, wake: -1, finished: make(chan struct{}),
 		identities: map[[2]string]*wire.Identity{}, limits: map[string]int{},
@@ -89,6 +93,16 @@ func newEngine(emit func(Note)) (holder, error) {
 	}
 	go e.run()
 	return e, nil
+}
+
+// spareProcessors sees to it that Go's scheduler never makes the loop wait. It
+// lets at most GOMAXPROCS threads run Go code; on a small machine the goroutines that
+// encode and decode notes can hold all of them for their 10 ms, just when many flows end and the loop returns
+// from a system call. With some to spare the kernel decides, and it prefers who slept.
+func spareProcessors() {
+	if runtime.GOMAXPROCS(0) < leastProcessors {
+		runtime.GOMAXPROCS(leastProcessors)
+	}
 }
 
 func (e *engine) descriptors() (err error) {
@@ -208,7 +222,7 @@ func (e *engine) conclude() *Report {
 			if f.state != open {
 				end = f.raw(EndNotOpened, symbol(unix.ECANCELED))
 			}
-			f.end, f.endedNs, f.state = &end, now, ended
+			f.end, f.endedNs, f.state = end, now, ended
 		}
 		if f.fd >= 0 {
 			_ = unix.Close(int(f.fd))
@@ -226,6 +240,8 @@ func (e *engine) conclude() *Report {
 
 func (e *engine) run() {
 	runtime.LockOSThread() // one thread's cache and place in the scheduler; it dies with the goroutine
+	// Where the process may (root, CAP_SYS_NICE), the loop goes before the goroutines that tell what it noticed.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -15)
 	defer e.release()
 	defer func() {
 		e.mu.Lock()
@@ -256,7 +272,7 @@ func (e *engine) run() {
 		if n < len(e.events) {
 			e.sweep()
 		}
-		busy = e.closeSome(n) || busy
+		busy = e.closeSome() || busy
 		e.tellOpen()
 	}
 }
@@ -419,14 +435,14 @@ func (e *engine) finish(f *flow, end RawEnd, now int64, cause error) {
 		end.Kind = EndClientLimit
 		e.limits[symbol(cause)]++
 	}
-	f.state, f.endedNs, f.end = ended, now, &end
+	f.state, f.endedNs, f.end = ended, now, end
 	e.live--
 	e.lastEnd = now
 	if f.fd >= 0 {
 		e.closing = append(e.closing, f.fd)
 		f.fd = -1
 	}
-	e.note(Note{Kind: NoteEnded, MonoNs: now, Flow: f.id, End: &end})
+	e.note(Note{Kind: NoteEnded, MonoNs: now, Flow: f.id, End: &f.end})
 }
 
 func (e *engine) connectDone(f *flow) {
@@ -435,12 +451,9 @@ func (e *engine) connectDone(f *flow) {
 	}
 }
 
-// closeSome closes sockets of ended flows, few at a time while others report; true when some are left.
-func (e *engine) closeSome(reports int) bool {
-	n := len(e.closing)
-	if reports > 0 {
-		n = min(n, closesPerTurn)
-	}
+// closeSome closes a few sockets of ended flows, so few that the next look is soon; true when some are left.
+func (e *engine) closeSome() bool {
+	n := min(len(e.closing), closesPerTurn)
 	for _, fd := range e.closing[len(e.closing)-n:] {
 		_ = unix.Close(int(fd)) // nothing is left to be lost with it
 	}
@@ -456,7 +469,7 @@ func (e *engine) tellOpen() {
 	var failures []string
 	for i := range e.flows {
 		if f := &e.flows[i]; f.openedNs == 0 {
-			failures = append(failures, fmt.Sprintf("%s to %s: %s", f.id, f.remote, why(*f.end)))
+			failures = append(failures, fmt.Sprintf("%s to %s: %s", f.id, f.remote, why(f.end)))
 		}
 	}
 	e.whenOpen(failures)

@@ -40,7 +40,8 @@ type flow struct {
 
 	rehomedNs int64
 	rehomeEnd *RawEnd
-	end       *RawEnd
+	// end is set once the flow has ended, and kept in place: many ends at once must not cost many allocations.
+	end RawEnd
 }
 
 // oldestUnansweredNs is when the oldest ping after the last answered one was
@@ -70,14 +71,11 @@ func addrString(a netip.AddrPort) string {
 func (f *flow) report() FlowReport {
 	r := FlowReport{
 		ID: f.id, Protocol: f.protocol, Local: addrString(f.local), Remote: f.remote.String(), OpenedMonoNs: f.openedNs,
-		LastSeq: f.last, Sent: f.sent, Answered: f.answered, RehomedMonoNs: f.rehomedNs, RehomeEnd: f.rehomeEnd, EndedMonoNs: f.endedNs,
+		LastSeq: f.last, Sent: f.sent, Answered: f.answered, RehomedMonoNs: f.rehomedNs, RehomeEnd: f.rehomeEnd, EndedMonoNs: f.endedNs, End: f.end,
 	}
 	if f.first != nil && f.openedNs != 0 {
 		r.FirstInstance, r.FirstPodUID = f.first.Instance, f.first.PodUID
 		r.LastInstance, r.LastPodUID = f.current.Instance, f.current.PodUID
-	}
-	if f.end != nil {
-		r.End = *f.end
 	}
 	return r
 }

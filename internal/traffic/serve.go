@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,13 @@ import (
 	"github.com/drainproof/drainproof/internal/clock"
 )
 
-const statusEvery = time.Second
+const (
+	statusEvery = time.Second
+	noteStep    = 2 * time.Millisecond
+	noteSteps   = 150
+	manyNotes   = 10 // in one step
+	noteBuffer  = 32 << 10
+)
 
 // worker is one run of Serve.
 type worker struct {
@@ -129,15 +136,33 @@ func (w *worker) open(ctx context.Context) error {
 	return nil
 }
 
-// tellNotes writes notes until the queue is closed and empty.
+// tellNotes writes notes until the queue is closed and empty. The first is
+// told at once. While very many come, as when all flows end together, they are left to gather, for
+// 300 ms at most: telling would compete for the processors with noticing.
 func (w *worker) tellNotes() {
+	var buf []byte
 	for {
 		notes, more := w.notes.take()
 		if !more {
 			return
 		}
 		for i := range notes {
-			_ = w.out.write(word{Say: "note", Note: &notes[i]})
+			b, err := json.Marshal(word{Say: "note", Note: &notes[i]})
+			if err != nil {
+				panic("traffic: a note of plain fields cannot be encoded: " + err.Error())
+			}
+			buf = append(append(buf, b...), '\n')
+			if len(buf) > noteBuffer || i == len(notes)-1 {
+				_ = w.out.writeBytes(buf) // a coordinator that is gone shows itself by the end of in
+				buf = buf[:0]
+			}
+		}
+		for range noteSteps {
+			before := w.notes.waiting()
+			time.Sleep(noteStep)
+			if w.notes.waiting()-before < manyNotes {
+				break
+			}
 		}
 	}
 }

@@ -60,7 +60,11 @@ e2e() {
   echo "== end-to-end tests on a real local cluster (the first run builds Kubernetes: 10 to 25 minutes)"
   make -s build
   # One package at a time: each measures, and two cores are few.
-  go test -tags e2e -p 1 -count=1 -timeout 85m -run '^TestE2E' ./internal/localcluster/... ./internal/e2e/...
+  go test -tags e2e -count=1 -timeout 85m ./internal/localcluster
+  bin/drainproof cluster up e2e --kubernetes-from build
+  trap 'bin/drainproof cluster down e2e; rm -f "$skips"' EXIT
+  KUBECONFIG=/var/lib/drainproof/clusters/e2e/kubeconfig go test -tags e2e -count=1 -timeout 15m ./internal/kube
+  go test -tags e2e -count=1 -timeout 45m ./internal/e2e
 }
 
 case $mode in

@@ -84,6 +84,7 @@ type waiter struct {
 	since   time.Time // when the present obstacle was first seen
 	present diagnosis
 	last    string // what it waits for, in words
+	pod     string // the Pod's name, once there is one
 }
 
 func (w *waiter) wait(ctx context.Context, timeout time.Duration) (*corev1.Pod, error) {
@@ -123,6 +124,7 @@ func (w *waiter) look(ctx context.Context) (*corev1.Pod, error) {
 		return nil, nil
 	}
 	pod := &pods.Items[0]
+	w.pod = pod.Name
 	if err := w.judge(ctx, diagnosePod(pod)); err != nil {
 		return nil, err
 	}
@@ -194,25 +196,33 @@ func (w *waiter) served(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return false, nil
 }
 
-// tooLate says what was missing when time ran out, with Kubernetes' last warning.
+// tooLate says what was missing when time ran out, with the last that Kubernetes said of it.
 func (w *waiter) tooLate(ctx context.Context, timeout time.Duration) error {
 	if w.present.obstacle != noObstacle {
 		return w.fault(ctx, w.present)
 	}
 	what := fmt.Sprintf("waited %s in vain for %s", timeout, w.last)
-	if s := w.lastWarning(ctx); s != "" {
-		what += "; the last warning: " + s
+	next := "look at it with `kubectl describe pod`, or allow more time"
+	if e := w.lastEvent(ctx); e != nil {
+		what += fmt.Sprintf("; the last event of %s %s: %s: %s", strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Name, e.Reason, e.Message)
+		if e.Reason == "Pulling" { // a registry that does not answer keeps the kubelet there for minutes
+			next = diagnosis{obstacle: noImage}.next(w.image)
+		}
 	}
-	return fault.Measuref(nil, "look at it with `kubectl describe pod`, or allow more time", "%s", what)
+	return fault.Measuref(nil, next, "%s", what)
 }
 
-func (w *waiter) lastWarning(ctx context.Context) string {
-	list, err := w.c.client.CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
-	if err != nil || len(list.Items) == 0 {
-		return ""
+// lastEvent is the latest event of the Pod, or the latest warning of all where there is no Pod; nil without any.
+func (w *waiter) lastEvent(ctx context.Context) *corev1.Event {
+	about := "type=Warning"
+	if w.pod != "" {
+		about = "involvedObject.kind=Pod,involvedObject.name=" + w.pod
 	}
-	e := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return eventTime(&a).Compare(eventTime(&b)) })
-	return fmt.Sprintf("%s on %s %s: %s", e.Reason, strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Name, e.Message)
+	list, err := w.c.client.CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
+	if err != nil || len(list.Items) == 0 {
+		return nil
+	}
+	return new(slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return eventTime(&a).Compare(eventTime(&b)) }))
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -116,8 +116,15 @@ func hasEnded(before corev1.ContainerStatus, end *corev1.ContainerStateTerminate
 	return false
 }
 
+// statusUnknown is the kubelet's reason when it did not see how a container
+// ended; the exit code beside it (137) is then invented, not observed.
+const statusUnknown = "ContainerStatusUnknown"
+
 func exitDetail(e *corev1.ContainerStateTerminated) map[string]any {
 	d := map[string]any{"exit_code": e.ExitCode, "reason": e.Reason, "signal": e.Signal, "container_id": e.ContainerID}
+	if e.Reason == statusUnknown {
+		d = map[string]any{"reason": e.Reason, "container_id": e.ContainerID, "exit_code_not_observed": true}
+	}
 	if !e.StartedAt.IsZero() {
 		d["started_at"] = stamp(e.StartedAt.Time)
 	}

@@ -62,6 +62,11 @@ func restarted(p *corev1.Pod) {
 	p.Status.ContainerStatuses[0].LastTerminationState.Terminated = ended("c1", 137)
 }
 
+func unknownEnd(p *corev1.Pod) {
+	exitedWith("", 137)(p)
+	p.Status.ContainerStatuses[0].State.Terminated.Reason = statusUnknown
+}
+
 // brief writes facts as "kind subject" with the exit code and grace where there is one.
 func brief(facts []Fact) []string {
 	var out []string
@@ -100,6 +105,7 @@ func TestDiffPod(t *testing.T) {
 		{"exit, then restart", pod("a", exitedWith("c1", 137)), pod("a", restarted), []string{"container-started container/probe-a/probe"}},
 		{"exit first seen together with deletion and readiness", pod("a", running("c1"), ready("True")), pod("a", terminating, exitedWith("c1", 0), ready("False")),
 			[]string{"pod-terminating pod/probe-a grace_seconds=30", "container-exited container/probe-a/probe exit_code=0", "pod-not-ready pod/probe-a"}},
+		{"an invented exit code is left out", pod("a"), pod("a", unknownEnd), []string{"container-exited container/probe-a/probe"}},
 		{"removed", pod("a"), nil, []string{"pod-removed pod/probe-a"}},
 	}
 	for _, tt := range tests {

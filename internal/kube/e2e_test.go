@@ -114,7 +114,7 @@ func TestE2EPodsAreAdmittedAndWatched(t *testing.T) {
 	if fault.CodeOf(err) != fault.Unmeasurable {
 		t.Errorf("a probe without an image: %v", err)
 	}
-	t.Logf("deploy says: %v", err)
+	t.Logf("deploy says: %v; next: %s", err, fault.NextOf(err))
 	first := awaitFact(t, facts, "pod-added")
 	if _, err := c.client.CoreV1().Pods(ns).Create(t.Context(), workerPod(WorkerSpec{Namespace: ns, Trial: trial, Image: "drainproof.invalid/none:x"}), metav1.CreateOptions{}); err != nil {
 		t.Errorf("the worker is not admitted: %v", err)
@@ -154,11 +154,13 @@ func TestE2EBudgetIsNamed(t *testing.T) {
 	const trial = "e2e-budget"
 	ns := ownTrial(t, c, trial)
 	labels := labelsOf(trial, NameWorker)
-	p, err := c.client.CoreV1().Pods(ns).Create(t.Context(), workerPod(WorkerSpec{Namespace: ns, Trial: trial, Image: "drainproof.invalid/none:x"}), metav1.CreateOptions{})
+	unplaced := workerPod(WorkerSpec{Namespace: ns, Trial: trial, Image: "drainproof.invalid/none:x"})
+	unplaced.Spec.NodeSelector["drainproof.dev/no-node"] = "has-this"
+	p, err := c.client.CoreV1().Pods(ns).Create(t.Context(), unplaced, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A budget protects Pods that run: the test plays the kubelet.
+	// A budget protects Pods that run: the test plays the kubelet of a Pod that no node has.
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "True"}}
 	if _, err := c.client.CoreV1().Pods(ns).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
@@ -213,4 +215,89 @@ func awaitFact(t *testing.T, facts <-chan Fact, kind string) Fact {
 			t.Fatalf("no %s", kind)
 		}
 	}
+}
+
+// The whole way with a real kubelet: needs nodes that have $DRAINPROOF_IMAGE.
+func TestE2EProbeAndWorkerOnNodes(t *testing.T) {
+	c := realCluster(t)
+	image := os.Getenv("DRAINPROOF_IMAGE")
+	if image == "" {
+		t.Skip("needs nodes that have the image: DRAINPROOF_IMAGE is not set")
+	}
+	const trial = "e2e-nodes"
+	ns := ownTrial(t, c, trial)
+	s := e2eSpec(ns, trial)
+	s.Image, s.NodePort, s.PreStopSleep, s.Grace = image, true, 0, 6*time.Second
+	s.Args = []string{"probe", "--on-term", "exit"}
+	p, err := c.DeployProbe(t.Context(), s, time.Minute)
+	if err != nil {
+		t.Fatalf("%v; next: %s", err, fault.NextOf(err))
+	}
+	t.Logf("%+v", p)
+	if p.Pod.IP == "" || p.Pod.Node == "" || p.Pod.NodeIP == "" || p.Pod.ImageID == "" || p.ClusterIP == "" || p.NodePortTCP == 0 || p.NodePortUDP == 0 {
+		t.Errorf("something is missing in %+v", p)
+	}
+	w, err := c.DeployWorker(t.Context(), WorkerSpec{Namespace: ns, Trial: trial, Image: image, Args: []string{"worker", "--idle", "10m"}, AwayFrom: p.Pod.Node}, time.Minute)
+	if err != nil {
+		t.Fatalf("%v; next: %s", err, fault.NextOf(err))
+	}
+	if w.Node == p.Pod.Node && schedulable(t, c) > 1 {
+		t.Errorf("the worker is on the probe's node %s", w.Node)
+	}
+	var out, errs strings.Builder
+	if err := c.Exec(t.Context(), ns, w.Name, []string{"/drainproof", "version"}, nil, &out, &errs); err != nil || out.Len() == 0 {
+		t.Errorf("exec: %q, %q, %v", out.String(), errs.String(), err)
+	}
+	if err := c.Exec(t.Context(), ns, w.Name, []string{"/drainproof", "no-such-command"}, nil, &out, &errs); err == nil {
+		t.Error("exec of a failing command: no error")
+	}
+
+	lines := make(chan string, 100)
+	followed := make(chan error, 1)
+	go func() {
+		followed <- c.FollowLog(t.Context(), ns, p.Pod.Name, func(b []byte) { lines <- string(b) })
+	}()
+	facts := make(chan Fact, 100)
+	stop, err := c.Watch(t.Context(), WatchSpec{
+		Namespace: ns, Service: p.Service, Deployment: p.Deployment, PodSelector: LabelManaged + "=" + trial + "," + LabelApp + "=" + NameProbe,
+		OnFact: func(f Fact) { facts <- f }, OnHealth: func(h WatchHealth) { t.Errorf("gap: %+v", h) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if line := <-lines; !strings.Contains(line, `"started"`) {
+		t.Errorf("the log begins %q", line)
+	}
+	fire(t, c, trigger.Delete, trigger.Target{Namespace: ns, Pod: p.Pod.Name, PodUID: p.Pod.UID, Deployment: p.Deployment})
+	seen := map[string]bool{}
+	for !seen["pod-removed"] || !seen["container-exited"] || !seen["endpoint-removed"] || !seen["kubelet-killing"] {
+		select {
+		case f := <-facts:
+			t.Logf("%s %s %v", f.Kind, f.Subject, f.Detail)
+			if f.PodUID == p.Pod.UID {
+				seen[string(f.Kind)] = true
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("of the deleted Pod only %v", seen)
+		}
+	}
+	if err := <-followed; err != nil {
+		t.Errorf("the log's end: %v", err)
+	}
+}
+
+// schedulable counts the nodes that take a Pod without tolerations.
+func schedulable(t *testing.T, c *Cluster) (n int) {
+	t.Helper()
+	nodes, err := c.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		if len(node.Spec.Taints) == 0 && !node.Spec.Unschedulable {
+			n++
+		}
+	}
+	return n
 }

@@ -103,11 +103,13 @@ func workerPod(s WorkerSpec) *corev1.Pod {
 	}
 }
 
-// podSpec is what both Pods have in common: all that Pod Security restricted asks for, and no API token.
+// podSpec is what both Pods have in common: all that Pod Security restricted
+// asks for, no API token, and no need of the cluster's DNS.
 func podSpec(c corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		Containers:                   []corev1.Container{c},
 		NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
+		DNSPolicy:                    corev1.DNSDefault,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
 		SecurityContext: &corev1.PodSecurityContext{

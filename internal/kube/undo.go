@@ -55,8 +55,11 @@ func (c *Cluster) Undo(ctx context.Context, namespace, trial string) error {
 			return asking(ctx, err, "putting away trial %s in namespace %s", trial, namespace)
 		}
 		if !sleep(ctx, pollEvery) {
+			if err != nil {
+				left = append(left, "unknown, the API server did not say")
+			}
 			return fault.Measuref(errors.Join(err, context.Cause(ctx)), "run the clean-up again; everything carries the label "+LabelManaged+"="+trial,
-				"putting away trial %s in namespace %s: not finished, still there: %s", trial, namespace, strings.Join(left, ", "))
+				"putting away trial %s in namespace %s: not finished; still there: %s", trial, namespace, strings.Join(left, ", "))
 		}
 	}
 }

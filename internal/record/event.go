@@ -60,6 +60,7 @@ const (
 	// The client. Subject: flow/ID.
 	FlowOpened    EventKind = "flow-opened"
 	FlowAnnounced EventKind = "flow-announced"
+	FlowRefused   EventKind = "flow-refused" // an ICMP error; the flow may live on
 	FlowRehomed   EventKind = "flow-rehomed"
 	FlowEnded     EventKind = "flow-ended"
 
@@ -97,7 +98,7 @@ const (
 func EventKinds() []EventKind {
 	return []EventKind{
 		TriggerSent, TriggerAccepted, TriggerFailed, ObserveEnded, Interrupted,
-		FlowOpened, FlowAnnounced, FlowRehomed, FlowEnded,
+		FlowOpened, FlowAnnounced, FlowRefused, FlowRehomed, FlowEnded,
 		PodAdded, PodScheduled, PodReady, PodNotReady, PodTerminating, PodRemoved, ContainerStarted, ContainerExited, KubeletKilling,
 		EndpointAdded, EndpointReady, EndpointNotReady, EndpointTerminating, EndpointServing, EndpointNotServing, EndpointRemoved, WorkloadScaled,
 		ProbeStarted, ProbeSigterm, ProbeReadyFlipped, ProbeListenClosed, ProbeDrainBegan, ProbeDrainEnded, ProbeForcedRST, ProbeExiting,

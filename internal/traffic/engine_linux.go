@@ -216,11 +216,15 @@ func (e *engine) conclude() *Report {
 	for i := range e.flows {
 		f := &e.flows[i]
 		if f.state != ended {
-			end := f.raw(EndWindowClosed, "")
-			if f.state != open {
+			end, at := f.raw(EndWindowClosed, ""), now
+			switch {
+			case f.state != open:
 				end = f.raw(EndNotOpened, symbol(unix.ECANCELED))
+			case f.refusal != nil:
+				end, at = *f.refusal, f.refusedNs
+				e.note(Note{Kind: NoteEnded, MonoNs: at, Flow: f.id, End: &end})
 			}
-			f.end, f.endedNs, f.state = end, now, ended
+			f.end, f.endedNs, f.state = end, at, ended
 		}
 		if f.fd >= 0 {
 			_ = unix.Close(int(f.fd))

@@ -118,7 +118,7 @@ func TestDatagramFlows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := faultserver.StartUDP(t)
 			plan := planFor(record.UDP, server.Address(), 3)
-			if name == "silence" {
+			if name != "another instance" {
 				plan.ReadTimeoutNs = int64(300 * time.Millisecond)
 			}
 			s, l := openLocal(t, plan)
@@ -134,6 +134,39 @@ func TestDatagramFlows(t *testing.T) {
 				}
 				if c.mechanism == record.ICMPPort && (end.ICMP == nil || *end.ICMP != record.ICMP{From: "127.0.0.1", Type: 3, Code: 3}) {
 					t.Errorf("ICMP %+v", end.ICMP)
+				}
+			}
+		})
+	}
+}
+
+// TestARefusedDatagramFlowIsHeld: a node that rejects for want of an endpoint
+// may forward again a moment later, to the same instance or to another.
+func TestARefusedDatagramFlowIsHeld(t *testing.T) {
+	for name, same := range map[string]bool{"answered again": true, "taken over": false} {
+		t.Run(name, func(t *testing.T) {
+			server := faultserver.StartUDP(t)
+			s, l := openLocal(t, planFor(record.UDP, server.Address(), 3))
+			server.Close()
+			refused := l.await(t, NoteRefused, 3)
+			if refused[0].End == nil || refused[0].End.ICMP == nil {
+				t.Errorf("the refusal does not say who sent it: %+v", refused[0])
+			}
+			server.Reopen(t, same)
+			if !same {
+				l.await(t, NoteRehomed, 3)
+			} else {
+				time.Sleep(200 * time.Millisecond) // ten heartbeats
+			}
+			for _, r := range closeSession(t, s).Flows {
+				if r.End.Kind != EndWindowClosed {
+					t.Errorf("the flow ended: %+v", r)
+				}
+				if (r.RehomeEnd == nil) != same {
+					t.Errorf("rehomed: %+v", r.RehomeEnd)
+				}
+				if !same && (r.RehomeEnd.ICMP == nil || r.RehomedMonoNs <= refused[0].MonoNs) {
+					t.Errorf("the refusal before the rehome is not kept: %+v", r.RehomeEnd)
 				}
 			}
 		})

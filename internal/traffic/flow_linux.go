@@ -38,6 +38,10 @@ type flow struct {
 	// partial is an unfinished message; nil almost always.
 	partial []byte
 
+	// refusal is an ICMP error since the last answer, of the time refusedNs; nil almost always.
+	refusedNs int64
+	refusal   *RawEnd
+
 	rehomedNs int64
 	rehomeEnd *RawEnd
 	// end is set once the flow has ended, and kept in place: many ends at once must not cost many allocations.

@@ -179,6 +179,7 @@ func TestDrainIsAnnounced(t *testing.T) {
 	w := startProbe(t, probe.Config{Behaviour: probe.Drain, DrainWindow: 200 * time.Millisecond})
 	plan := planFor(record.TCP, w.tcp, 20)
 	plan.Flows = append(plan.Flows, planFor(record.UDP, w.udp, 2).Flows...)
+	plan.ReadTimeoutNs = int64(300 * time.Millisecond) // how long the refused datagrams wait for another answer
 	s, l := openLocal(t, plan)
 	w.signals <- syscall.SIGTERM
 	draining := l.await(t, NoteDraining, 20)

@@ -186,6 +186,12 @@ func (e *engine) sweep() {
 				e.finish(f, f.raw(EndNotOpened, symbol(unix.ETIMEDOUT)), now, nil)
 			}
 		case open:
+			if f.refusal != nil {
+				if now-f.refusedNs > e.plan.ReadTimeoutNs {
+					e.finish(f, *f.refusal, f.refusedNs, nil)
+				}
+				continue
+			}
 			if oldest, waits := f.oldestUnansweredNs(e.plan.HeartbeatNs); waits && now-oldest > e.plan.ReadTimeoutNs {
 				e.finish(f, f.raw(EndNoAnswer, ""), now, nil)
 			}

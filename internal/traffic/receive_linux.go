@@ -99,10 +99,8 @@ func (e *engine) feed(f *flow, b []byte, now int64) bool {
 
 // readDatagrams takes the errors first: a queued ICMP error says more than the errno that the read would give.
 func (e *engine) readDatagrams(f *flow, now int64) {
-	if e.icmpEnds(f, now) {
-		return
-	}
-	for {
+	e.icmpErrors(f, now)
+	for f.state != ended {
 		n, err := unix.Read(int(f.fd), e.buf)
 		switch {
 		case err == unix.EINTR:
@@ -110,10 +108,8 @@ func (e *engine) readDatagrams(f *flow, now int64) {
 		case err == unix.EAGAIN:
 			return
 		case err != nil:
-			if !e.icmpEnds(f, now) {
-				e.finish(f, f.raw(EndReadError, symbol(err)), now, err)
-			}
-			return
+			e.datagramError(f, EndReadError, err, now)
+			continue // the read took the error away; what was sent to the socket is still there
 		}
 		line := bytes.TrimSuffix(e.buf[:n], []byte{'\n'})
 		if !e.message(f, line, now) {
@@ -122,20 +118,51 @@ func (e *engine) readDatagrams(f *flow, now int64) {
 	}
 }
 
-// icmpEnds ends a flow whose error queue says that the peer is unreachable.
-func (e *engine) icmpEnds(f *flow, now int64) bool {
-	for {
+// datagramError deals with an error that a read or write of a datagram gave.
+// An ICMP error's errno refuses the flow, its message is in the error queue; any other errno ends it.
+func (e *engine) datagramError(f *flow, kind EndKind, err error, now int64) {
+	if e.icmpErrors(f, now) || f.state == ended {
+		return
+	}
+	end := f.raw(kind, symbol(err))
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH) {
+		e.refuse(f, end, now, err)
+		return
+	}
+	e.finish(f, end, now, err)
+}
+
+// icmpErrors empties the error queue; true when it said that the peer is unreachable.
+func (e *engine) icmpErrors(f *flow, now int64) (refused bool) {
+	for f.state != ended {
 		m, errno, ok := icmpError(int(f.fd))
 		if !ok {
-			return false
+			break
 		}
 		if m != nil && unreachable(m) {
 			end := f.raw(EndReadError, symbol(errno))
 			end.ICMP = m
-			e.finish(f, end, now, errno)
-			return true
+			e.refuse(f, end, now, errno)
+			refused = true
 		}
 	}
+	return refused
+}
+
+// refuse notes an ICMP error. It ends no open flow by itself: datagrams need no
+// connection, and one that a node rejects while it has no endpoint may be answered a moment later. The flow
+// goes on being held; it has ended here if nothing answers for the read timeout (sweep) or until the client
+// is closed (conclude).
+func (e *engine) refuse(f *flow, end RawEnd, now int64, cause error) {
+	if f.state != open {
+		e.finish(f, end, now, cause)
+		return
+	}
+	if f.refusal != nil {
+		return
+	}
+	f.refusedNs, f.refusal = now, &end
+	e.note(Note{Kind: NoteRefused, MonoNs: now, Flow: f.id, End: &end})
 }
 
 // message obeys one whole message; false when that ended the flow.
@@ -218,12 +245,15 @@ func (e *engine) heard(f *flow, by *wire.Identity, now int64) {
 		} else if by != f.first && f.rehomedNs == 0 {
 			// The end of the first instance's part lies between its last word and now.
 			end := f.raw(EndOtherInstance, "")
+			if f.refusal != nil {
+				end.Errno, end.ICMP = f.refusal.Errno, f.refusal.ICMP
+			}
 			f.rehomedNs, f.rehomeEnd = max(now, 1), &end
 			e.note(Note{Kind: NoteRehomed, MonoNs: now, Flow: f.id, Instance: by.Instance, PodUID: by.PodUID})
 		}
 		f.current = by
 	}
-	f.lastAnswerNs = now
+	f.lastAnswerNs, f.refusal = now, nil
 }
 
 // violation ends a flow whose peer broke the protocol. Always false.
@@ -273,9 +303,9 @@ func (e *engine) send(f *flow, plannedNs int64) {
 	}
 	now = e.clock.ns()
 	if f.protocol == record.UDP {
-		if !e.icmpEnds(f, now) {
-			e.finish(f, f.raw(EndWriteError, symbol(err)), now, err)
-		}
+		// The write gave an earlier datagram's error and sent nothing; the next ping is due soon.
+		e.unsent++
+		e.datagramError(f, EndWriteError, err, now)
 		return
 	}
 	e.lastWords(f, now)

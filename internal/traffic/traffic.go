@@ -64,7 +64,9 @@ const (
 	NoteDraining NoteKind = "draining" // the server said that it will close
 	NoteBye      NoteKind = "bye"      // the server announced its FIN
 	NoteRehomed  NoteKind = "rehomed"  // another instance answered; the flow goes on being held
-	NoteEnded    NoteKind = "ended"
+	// NoteRefused: an ICMP error answered a datagram; the flow goes on being held, End says who sent it.
+	NoteRefused NoteKind = "refused"
+	NoteEnded   NoteKind = "ended"
 )
 
 // RawEnd is how a flow ended, before any judgement. Classify turns it into an outcome.

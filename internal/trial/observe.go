@@ -117,7 +117,7 @@ func (r *running) startClient(ctx context.Context) error {
 
 var noteEvents = map[traffic.NoteKind]record.EventKind{
 	traffic.NoteOpened: record.FlowOpened, traffic.NoteBye: record.FlowAnnounced,
-	traffic.NoteRehomed: record.FlowRehomed, traffic.NoteEnded: record.FlowEnded,
+	traffic.NoteRefused: record.FlowRefused, traffic.NoteRehomed: record.FlowRehomed, traffic.NoteEnded: record.FlowEnded,
 }
 
 func (r *running) onNote(n traffic.Note) {
@@ -142,7 +142,7 @@ func (r *running) onNote(n traffic.Note) {
 			e.Detail["errno"] = n.End.Errno
 		}
 		if n.End.ICMP != nil {
-			e.Detail["icmp_from"] = n.End.ICMP.From
+			e.Detail["icmp_from"], e.Detail["icmp_type"], e.Detail["icmp_code"] = n.End.ICMP.From, n.End.ICMP.Type, n.End.ICMP.Code
 		}
 	}
 	r.journal.add(n.MonoNs-r.offset.AheadNs, e)

@@ -226,11 +226,26 @@ type UDP struct {
 // StartUDP makes one that answers correctly. It ends with the test.
 func StartUDP(t testing.TB) *UDP {
 	t.Helper()
-	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	return startUDP(t, 0, wire.NewIdentity(First, FirstUID))
+}
+
+// Reopen answers again at the address of a closed one, as the first instance or as another.
+func (u *UDP) Reopen(t testing.TB, sameInstance bool) *UDP {
+	t.Helper()
+	id := wire.NewIdentity(Second, SecondUID)
+	if sameInstance {
+		id = wire.NewIdentity(First, FirstUID)
+	}
+	return startUDP(t, u.conn.LocalAddr().(*net.UDPAddr).Port, id)
+}
+
+func startUDP(t testing.TB, port int, id *wire.Identity) *UDP {
+	t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &UDP{conn: c, id: wire.NewIdentity(First, FirstUID)}
+	u := &UDP{conn: c, id: id}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		buf := make([]byte, wire.MaxMessageBytes)

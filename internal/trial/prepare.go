@@ -233,7 +233,7 @@ func (r *running) dialPod(ctx context.Context, pod string) (traffic.Session, err
 		cancel()
 		return nil
 	}
-	s, err := traffic.Dial(ctx, stdoutR, stdinW, closeTransport)
+	s, err := traffic.Dial(ctx, stdoutR, stdinW, closeTransport, traffic.ExpectVersion(r.spec.Tool.Version))
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("speaking to the worker in pod/%s: %w", pod, err)

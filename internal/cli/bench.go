@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +27,8 @@ type bench struct {
 	on   *chosen
 	// image is what the probe and the client run.
 	image string
+	// fresh is the name of the cluster that --fresh-cluster makes; empty without it.
+	fresh string
 }
 
 // connect chooses the cluster and sees to the image.
@@ -81,27 +85,35 @@ func (b *bench) trial(ctx context.Context, arm experiment.Arm, set *record.Set) 
 	})
 }
 
-// freshName is the cluster that --fresh-cluster makes and removes.
-const freshName = "drainproof-fresh"
+// freshName is the cluster that --fresh-cluster makes and removes. It follows
+// from the output folder: sets side by side do not meet, and a resumed one finds what a kill -9 left.
+func freshName(out string) (string, error) {
+	abs, err := filepath.Abs(out)
+	if err != nil {
+		return "", fault.Measuref(err, "name the output folder by its full path", "finding the output folder")
+	}
+	sum := sha256.Sum256([]byte(abs))
+	return "fresh-" + hex.EncodeToString(sum[:4]), nil
+}
 
 func (b *bench) freshCluster(ctx context.Context, arm experiment.Arm) error {
-	if err := localcluster.Down(ctx, b.stateDir(), freshName); err != nil {
-		return fmt.Errorf("removing what an earlier run left of cluster %s: %w", freshName, err)
+	if err := localcluster.Down(ctx, b.stateDir(), b.fresh); err != nil {
+		return fmt.Errorf("removing what an earlier run left of cluster %s: %w", b.fresh, err)
 	}
 	b.progress("== %s: a fresh cluster", arm.Name)
-	o, err := b.opts.clusterUpFlags.options(b.app, freshName)
+	o, err := b.opts.clusterUpFlags.options(b.app, b.fresh)
 	if err != nil {
 		return err
 	}
 	if _, err := localcluster.Up(ctx, o); err != nil {
 		return err
 	}
-	b.opts.clusterFlags.cluster = freshName
+	b.opts.clusterFlags.cluster = b.fresh
 	return b.connect(ctx)
 }
 
 func (b *bench) dropCluster(ctx context.Context, _ experiment.Arm) error {
-	return localcluster.Down(ctx, b.stateDir(), freshName)
+	return localcluster.Down(ctx, b.stateDir(), b.fresh)
 }
 
 // refuseExisting stops before anything is touched when there is a record already.

@@ -196,6 +196,11 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 		return err
 	}
 	if o.freshCluster {
+		name, err := freshName(dir)
+		if err != nil {
+			return err
+		}
+		b.fresh = name
 		opts.BeforeArm, opts.AfterArm = b.freshCluster, b.dropCluster
 	} else if err := b.connect(ctx); err != nil {
 		return err

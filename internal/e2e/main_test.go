@@ -74,7 +74,7 @@ func do(t *testing.T, args ...string) result {
 
 func doWithin(t *testing.T, limit time.Duration, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit) // clean-up runs after the test
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -164,7 +164,7 @@ func kubectlTry(t *testing.T, name string, args ...string) (string, error) {
 	if err := os.WriteFile(kubeconfig, []byte(must(t, "cluster", "kubeconfig", name).out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), status.Kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), status.Kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

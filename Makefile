@@ -44,8 +44,8 @@ bench: ## The benchmarks behind every claim on performance
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
-update: ## Write again what is generated: goldens, CLI reference
-	$(GO) test ./internal/render/... ./internal/cli/... -update
+update: ## Write again what is generated: goldens, the table of rights
+	$(GO) test ./internal/render ./internal/kube -update
 
 clean: ## Remove bin/ and out/
 	rm -rf bin out

@@ -85,15 +85,16 @@ func (b *bench) trial(ctx context.Context, arm experiment.Arm, set *record.Set) 
 	})
 }
 
-// freshName is the cluster that --fresh-cluster makes and removes. It follows
-// from the output folder: sets side by side do not meet, and a resumed one finds what a kill -9 left.
-func freshName(out string) (string, error) {
+// ownedName is the name of a cluster that one command makes and removes. It
+// follows from the output folder: commands side by side do not meet, and the next one for that folder finds
+// what a kill -9 left.
+func ownedName(prefix, out string) (string, error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
 		return "", fault.Measuref(err, "name the output folder by its full path", "finding the output folder")
 	}
 	sum := sha256.Sum256([]byte(abs))
-	return "fresh-" + hex.EncodeToString(sum[:4]), nil
+	return prefix + "-" + hex.EncodeToString(sum[:4]), nil
 }
 
 func (b *bench) freshCluster(ctx context.Context, arm experiment.Arm) error {
@@ -101,11 +102,7 @@ func (b *bench) freshCluster(ctx context.Context, arm experiment.Arm) error {
 		return fmt.Errorf("removing what an earlier run left of cluster %s: %w", b.fresh, err)
 	}
 	b.progress("== %s: a fresh cluster", arm.Name)
-	o, err := b.opts.clusterUpFlags.options(b.app, b.fresh)
-	if err != nil {
-		return err
-	}
-	if _, err := localcluster.Up(ctx, o); err != nil {
+	if _, err := b.opts.up(ctx, b.app, b.fresh); err != nil {
 		return err
 	}
 	b.opts.clusterFlags.cluster = b.fresh

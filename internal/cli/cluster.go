@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -54,12 +55,35 @@ func (f *clusterUpFlags) up(ctx context.Context, a *app, name string) (*localclu
 	if err != nil {
 		return nil, err
 	}
-	if f.installPackages {
-		if err := localcluster.InstallPackages(ctx, append(localcluster.MissingPackages(), parts.Needs(f.from)...), o.Progress); err != nil {
-			return nil, err
-		}
+	if err := f.prepare(ctx, a); err != nil {
+		return nil, err
 	}
 	return localcluster.Up(ctx, o)
+}
+
+// prepare sees to it that the machine has what a local cluster needs, installs it
+// when asked to, or says all that is missing at once.
+func (f *clusterUpFlags) prepare(ctx context.Context, a *app) error {
+	o, err := f.options(a, "")
+	if err != nil {
+		return err
+	}
+	if f.installPackages {
+		packages := localcluster.MissingPackages()
+		if have, err := parts.Cached(o.Parts.CacheDir); err != nil || !hasVersion(have, f.kube) {
+			packages = append(packages, parts.Needs(f.from)...)
+		}
+		if len(packages) > 0 {
+			if err := localcluster.InstallPackages(ctx, packages, o.Progress); err != nil {
+				return err
+			}
+		}
+	}
+	return localcluster.Preflight(ctx, o)
+}
+
+func hasVersion(sets []parts.Set, version string) bool {
+	return slices.ContainsFunc(sets, func(s parts.Set) bool { return s.Version == version })
 }
 
 func (a *app) clusterCommand() *cobra.Command {
@@ -72,7 +96,7 @@ its own. It needs Linux and root, and some Debian packages that it names. All ad
 are from 198.18.0.0/15, and the host reaches all of them.`,
 		Example: `  drainproof cluster up
   drainproof cluster up lab --workers 1 --proxy-mode nftables
-  export KUBECONFIG=<(drainproof cluster kubeconfig lab)
+  drainproof cluster kubeconfig lab > lab.kubeconfig
   drainproof cluster down lab`,
 		Args: exactArgs(),
 	}

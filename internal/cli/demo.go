@@ -11,9 +11,6 @@ import (
 	"github.com/drainproof/drainproof/internal/trial"
 )
 
-// demoName is the demo's own cluster, so that it never meets another's.
-const demoName = "drainproof-demo"
-
 func (a *app) demoCommand() *cobra.Command {
 	o := &runOptions{cfg: trial.Defaults(), repeat: 1, output: "table"}
 	var keep bool
@@ -54,21 +51,28 @@ func (a *app) demo(cmd *cobra.Command, o *runOptions, keep bool) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
-	if err := localcluster.Down(ctx, a.stateDir(), demoName); err != nil {
+	name, err := ownedName("demo", o.out)
+	if err != nil {
 		return err
 	}
-	a.progress("a real Kubernetes on this machine, cluster %s:", demoName)
-	if _, err := o.up(ctx, a, demoName); err != nil {
+	if err := o.prepare(ctx, a); err != nil {
+		return err
+	}
+	if err := localcluster.Down(ctx, a.stateDir(), name); err != nil {
+		return err
+	}
+	a.progress("a real Kubernetes on this machine, cluster %s:", name)
+	if _, err := o.up(ctx, a, name); err != nil {
 		return err
 	}
 	if keep {
-		a.progress("the cluster stays: drainproof cluster status %s; remove it with drainproof cluster down %s", demoName, demoName)
+		a.progress("the cluster stays: drainproof cluster status %s; remove it with drainproof cluster down %s", name, name)
 	} else {
 		defer func() {
-			err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), a.stateDir(), demoName))
+			err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), a.stateDir(), name))
 		}()
 	}
-	o.clusterFlags.cluster = demoName
+	o.clusterFlags.cluster = name
 	a.progress("one trial:")
 	return a.runSingle(ctx, &bench{app: a, opts: o, tool: t}, e.Arms[0])
 }

@@ -20,9 +20,9 @@ func ownImage(binary, arch string) (image.Image, string, error) {
 			return nil, "", fault.Usagef("give a Linux build of drainproof with --binary (make build-all), or an image with --image",
 				"this program is for %s, and containers need one for Linux", runtime.GOOS)
 		}
-		path, err := os.Executable()
+		path, err := ownFile()
 		if err != nil {
-			return nil, "", fault.Measuref(err, "", "finding this program's own file")
+			return nil, "", err
 		}
 		binary = path
 	}

@@ -57,8 +57,15 @@ func (a *app) report(dirs []string, output string) error {
 		}
 		set = append(set, render.Input{Path: p, Record: rec})
 	}
-	if output == "table" && len(set) == 1 && set[0].Record.Set == nil {
-		return render.Trial(a.Out, set[0].Record, a.renderOptions())
+	if len(set) == 1 && output != "markdown" {
+		rec := set[0].Record
+		if err := a.show(output, &rec); err != nil {
+			return err
+		}
+		if rec.Completeness != record.Complete {
+			return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s", set[0].Path, rec.Missing[0])
+		}
+		return nil
 	}
 	return a.showSet(output, set)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -130,6 +131,10 @@ func (a *app) run(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	single := o.file == "" && o.repeat == 1 && !o.freshCluster
+	if err := o.refuseIdle(cmd, single); err != nil {
+		return err
+	}
 	if o.freshCluster && (o.cluster != "" || o.kubeconfig != "" || o.context != "") {
 		return fault.Usagef("leave one out", "--fresh-cluster makes its own cluster, and another one was named too")
 	}
@@ -138,10 +143,26 @@ func (a *app) run(cmd *cobra.Command, o *runOptions) error {
 		return err
 	}
 	b := &bench{app: a, opts: o, tool: t}
-	if single := o.file == "" && o.repeat == 1 && !o.freshCluster; single {
+	if single {
 		return a.runSingle(cmd.Context(), b, e.Arms[0])
 	}
 	return a.runSet(cmd.Context(), b, e)
+}
+
+// refuseIdle refuses flags that would do nothing: who asks for nftables must not measure iptables.
+func (o *runOptions) refuseIdle(cmd *cobra.Command, single bool) error {
+	for _, flag := range []string{"workers", "proxy-mode", "kubernetes", "kubernetes-from", "install-packages"} {
+		if cmd.Flags().Changed(flag) && !o.freshCluster {
+			return fault.Usagef("add --fresh-cluster, or make the cluster so with `drainproof cluster up`", "--%s describes a fresh cluster, and none was asked for", flag)
+		}
+	}
+	if single && o.resume {
+		return fault.Usagef("leave it out", "--resume goes on with a set, and this is a single trial")
+	}
+	if !single && o.force {
+		return fault.Usagef("go on with --resume, or choose another folder with --out", "--force overwrites the record of a single trial, and this is a set")
+	}
+	return nil
 }
 
 func (a *app) runSingle(ctx context.Context, b *bench, arm experiment.Arm) error {
@@ -156,9 +177,15 @@ func (a *app) runSingle(ctx context.Context, b *bench, arm experiment.Arm) error
 		return err
 	}
 	rec, terr := b.trial(ctx, arm, nil)
+	if b.opts.force && rec.Completeness != record.Complete {
+		if old, err := record.Read(dir); err == nil && old.Completeness == record.Complete {
+			// A good record is not given for a failed trial.
+			dir = filepath.Join(dir, record.HistoryDir, rec.ID)
+		}
+	}
 	path, err := record.Write(dir, *rec, b.opts.force)
 	if err != nil {
-		return firstError(terr, recordFault(err))
+		return errors.Join(recordFault(err), terr)
 	}
 	a.progress("record: %s", path)
 	if err := a.show(b.opts.output, rec); err != nil {
@@ -196,7 +223,7 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 		return err
 	}
 	if o.freshCluster {
-		name, err := freshName(dir)
+		name, err := ownedName("fresh", dir)
 		if err != nil {
 			return err
 		}

@@ -70,8 +70,8 @@ func (a *app) choose(ctx context.Context, f clusterFlags, change string) (*chose
 func (a *app) chooseContext(ctx context.Context, f clusterFlags, change string) (*chosen, error) {
 	o := kube.Options{KubeconfigPath: f.kubeconfig, Context: f.context, UserAgent: "drainproof/" + versionString()}
 	if change != "" {
-		o.Confirm = func(context, server string) error {
-			return a.confirm(f.yes, "%s on context %q (%s)", change, context, server)
+		o.Confirm = func(name, server string) error {
+			return a.confirm(ctx, f.yes, "%s on context %q (%s)", change, name, server)
 		}
 	}
 	api, err := kube.Connect(ctx, o)
@@ -108,7 +108,7 @@ func (a *app) onlyLocal(ctx context.Context) (string, error) {
 }
 
 // confirm asks on a terminal; without one it demands --yes.
-func (a *app) confirm(yes bool, format string, args ...any) error {
+func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if yes {
 		a.progress("about to %s", what)
@@ -118,7 +118,16 @@ func (a *app) confirm(yes bool, format string, args ...any) error {
 		return fault.Usagef("add --yes if that is what you want", "this would %s, and there is no terminal to ask on", what)
 	}
 	fmt.Fprintf(a.Err, "This will %s. Go on? [y/N] ", what)
-	line, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no
+		answer <- line
+	}()
+	line := ""
+	select {
+	case line = <-answer:
+	case <-ctx.Done():
+	}
 	if s := strings.ToLower(strings.TrimSpace(line)); s != "y" && s != "yes" {
 		return fault.Usagef("", "not confirmed, nothing was touched")
 	}

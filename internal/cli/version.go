@@ -29,11 +29,25 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// tool describes the running program, digest included, for the record.
-func tool() (record.Tool, error) {
+// ownFile is the running program's file. On Linux it is the very bytes that
+// run, also after another build has taken the file's place.
+func ownFile() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self, nil
+	}
 	path, err := os.Executable()
 	if err != nil {
-		return record.Tool{}, fault.Measuref(err, "", "finding this program's own file")
+		return "", fault.Measuref(err, "", "finding this program's own file")
+	}
+	return path, nil
+}
+
+// tool describes the running program, digest included, for the record.
+func tool() (record.Tool, error) {
+	path, err := ownFile()
+	if err != nil {
+		return record.Tool{}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +107,13 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 		if o.Progress != nil {
 			o.Progress(a, repeat, rec, terr)
 		}
+		if terr == nil && rec.Completeness == record.Complete {
+			if mix := mixed(slices.Concat(before, records, slices.Collect(maps.Values(have))), rec); mix != "" {
+				// Incomplete, so that a later run may measure it anew.
+				rec.Completeness, rec.Missing = record.Incomplete, append(rec.Missing, "it does not belong to its set: "+mix)
+				terr = fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set, and run it again with --resume", "it does not belong to its set: %s", mix)
+			}
+		}
 		if _, werr := record.Write(dir, *rec, false); werr != nil {
 			return records, errors.Join(terr, fault.Measuref(werr, "make room or choose another folder with --out, then run it again with --resume", "writing the record of arm %s, repeat %d", a.Name, repeat))
 		}
@@ -115,9 +123,6 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 		if rec.Completeness != record.Complete {
 			return records, fault.Measuref(nil, "run it again with --resume: the incomplete repeat is kept as history and measured anew",
 				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
-		}
-		if mix := mixed(slices.Concat(before, records), rec); mix != "" {
-			return records, fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set", "arm %s, repeat %d does not belong to the set: %s", a.Name, repeat, mix)
 		}
 		records = append(records, rec)
 	}
@@ -152,6 +157,7 @@ func Differs(a, b *record.Record) string {
 		{"tool binary", a.Tool.Sha256, b.Tool.Sha256},
 		{"Kubernetes version", a.Environment.Kubernetes, b.Environment.Kubernetes},
 		{"proxy mode", mode(a), mode(b)},
+		{"image", a.Environment.Image, b.Environment.Image},
 	} {
 		if f.a != f.b {
 			return fmt.Sprintf("%s %s here, %s there", f.name, f.a, f.b)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -66,6 +67,10 @@ func Connect(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, fault.Usagef("mend the kubeconfig, or name another context with --context", "context %q of the kubeconfig cannot be used: %v", name, err)
 	}
 	config.QPS, config.Burst = 50, 100
+	if len(o.Kubeconfig) > 0 {
+		// A local cluster is on this machine: never through $HTTPS_PROXY.
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
 	config.UserAgent = o.UserAgent
 	if config.UserAgent == "" {
 		config.UserAgent = "drainproof"

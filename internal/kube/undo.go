@@ -28,23 +28,12 @@ func (c *Cluster) Undo(ctx context.Context, namespace, trial string) error {
 	if trial == "" {
 		return fault.Usagef("", "a trial without an id cannot be put away")
 	}
-	ns, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return asking(ctx, err, "reading namespace %s", namespace)
-	}
-	own := ns.Labels[LabelManaged] == trial
-	if own {
-		// The namespace first: then no controller makes another Pod in it.
-		err := c.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &ns.UID}})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return asking(ctx, err, "deleting namespace %s", namespace)
-		}
-	}
 	for start := time.Now(); ; {
-		left, err := c.sweep(ctx, namespace, trial, time.Since(start) > forceAfter)
+		var left []string
+		own, err := c.deleteOwnNamespace(ctx, namespace, trial)
+		if err == nil {
+			left, err = c.sweep(ctx, namespace, trial, time.Since(start) > forceAfter)
+		}
 		if err == nil && own {
 			left, err = c.namespaceLeft(ctx, namespace, left)
 		}
@@ -62,6 +51,29 @@ func (c *Cluster) Undo(ctx context.Context, namespace, trial string) error {
 				"putting away trial %s in namespace %s: not finished; still there: %s", trial, namespace, strings.Join(left, ", "))
 		}
 	}
+}
+
+// deleteOwnNamespace asks for the deletion of the namespace if the trial made it; own says whether it did.
+func (c *Cluster) deleteOwnNamespace(ctx context.Context, namespace, trial string) (own bool, err error) {
+	ns, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	if ns.Labels[LabelManaged] != trial {
+		return false, nil
+	}
+	if ns.DeletionTimestamp != nil {
+		return true, nil
+	}
+	// The namespace first: then no controller makes another Pod in it.
+	err = c.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &ns.UID}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return true, fmt.Errorf("deleting namespace %s: %w", namespace, err)
+	}
+	return true, nil
 }
 
 func (c *Cluster) namespaceLeft(ctx context.Context, namespace string, left []string) ([]string, error) {

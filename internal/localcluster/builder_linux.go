@@ -242,6 +242,9 @@ func (b *builder) startProxies(ctx context.Context) error {
 			if started[n.Name] || len(nodes[n.Name].Status.Addresses) == 0 {
 				continue
 			}
+			if err := conntrackReady(ctx, b.plan, n); err != nil {
+				return err
+			}
 			if err := start(b.plan, n, procProxy); err != nil {
 				return err
 			}

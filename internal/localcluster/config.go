@@ -111,6 +111,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = %[2]q
   restrict_oom_score_adj = true
+  disable_apparmor = true
 
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = %[3]q

@@ -187,6 +187,11 @@ func checkWatches(o Options) *fault.Error {
 	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	used := 0
 	for _, fd := range open {
+		// The limit is per user; these are root's.
+		var owner unix.Stat_t
+		if unix.Stat(filepath.Dir(filepath.Dir(fd)), &owner) != nil || owner.Uid != 0 {
+			continue
+		}
 		if to, err := os.Readlink(fd); err == nil && to == "anon_inode:inotify" {
 			used++
 		}
@@ -208,8 +213,8 @@ func installPackages(ctx context.Context, packages []string, progress func(line 
 			"this machine has no apt-get to install %s", strings.Join(packages, ", "))
 	}
 	for _, args := range [][]string{
-		{"update"},
-		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
+		{"-o", "DPkg::Lock::Timeout=300", "update"},
+		append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...),
 	} {
 		if err := runLines(ctx, progress, apt, args...); err != nil {
 			return fault.Measuref(err, "see what it says: apt-get update && "+installCommand(packages),
@@ -222,7 +227,7 @@ func installPackages(ctx context.Context, packages []string, progress func(line 
 // runLines runs a program and passes on each line that it prints.
 func runLines(ctx context.Context, progress func(string), program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+strings.Join(searchPath(), ":"))
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1", "PATH="+strings.Join(searchPath(), ":"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(program), err)

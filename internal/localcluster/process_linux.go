@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -167,7 +168,11 @@ func searchPath() []string {
 // nodeEnv is the whole environment of a node's programs: the caller's proxy
 // settings and the like are not theirs.
 func nodeEnv() []string {
-	return []string{"PATH=" + strings.Join(searchPath(), ":"), "HOME=/root", "LANG=C.UTF-8"}
+	env := []string{"PATH=" + strings.Join(searchPath(), ":"), "HOME=/root", "LANG=C.UTF-8"}
+	if runtime.GOARCH == "arm64" {
+		env = append(env, "ETCD_UNSUPPORTED_ARCH=arm64") // Debian's etcd 3.4 asks for it there
+	}
+	return env
 }
 
 func lookProgram(name string) (string, error) {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/probe"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
+	"github.com/drainproof/drainproof/internal/trigger"
 )
 
 // assemble turns what was gathered into the record's facts.
@@ -31,6 +33,7 @@ func (r *running) assemble() {
 	r.assembleFlows(zero)
 	record.Derive(r.rec)
 	r.noteGrace()
+	r.checkControls()
 	if len(r.rec.Missing) == 0 {
 		r.rec.Completeness = record.Complete
 	}
@@ -61,6 +64,9 @@ func (r *running) assembleFlows(zero int64) {
 	}
 	for _, f := range r.report.Flows {
 		r.rec.Flows = append(r.rec.Flows, r.flow(f, zero))
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(r.rec.Flows), func(f record.Flow) bool { return f.Outcome != record.NotMeasured })); n > 0 && r.fired {
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("%d of %d flows were not measured: see their detail", n, len(r.rec.Flows)))
 	}
 	slices.SortFunc(r.rec.Flows, func(a, b record.Flow) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
@@ -113,6 +119,27 @@ func (r *running) flow(f traffic.FlowReport, zero int64) record.Flow {
 		out.EndedTNs, out.EndedAfterTNs = at(endedMonoNs), at(end.LastAnswerMonoNs)
 	}
 	return out
+}
+
+// checkControls holds the instrument to what must be so: a trial that triggers
+// nothing loses nothing, and a workload that exits at once loses something (rule of evidence 4).
+func (r *running) checkControls() {
+	if !r.fired || r.report == nil {
+		return
+	}
+	kept := 0
+	for _, f := range r.rec.Flows {
+		if f.Outcome == record.Survived {
+			kept++
+		}
+	}
+	switch {
+	case r.cfg.Trigger == string(trigger.None) && kept < len(r.rec.Flows):
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("the control triggered nothing and lost %d of %d flows: something else ends connections here, and no trial in this place can be trusted",
+			len(r.rec.Flows)-kept, len(r.rec.Flows)))
+	case r.cfg.Trigger != string(trigger.None) && r.cfg.Arm == string(probe.Exit) && kept == len(r.rec.Flows):
+		r.rec.Missing = append(r.rec.Missing, "the probe exited at once and every flow survived: the client did not hold what it thought it held")
+	}
 }
 
 // noteGrace compares the grace that the API server wrote on the dying Pod with the one asked for.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
 )
 
@@ -15,6 +16,8 @@ type flowStates struct {
 	byID    map[string]*flowState
 	lost    bool
 	endings []string // in order, for the message when one comes too early
+	// protocols of the planned flows, by id.
+	protocols map[string]record.Protocol
 }
 
 type flowState struct {
@@ -23,6 +26,22 @@ type flowState struct {
 }
 
 func newFlowStates() *flowStates { return &flowStates{byID: map[string]*flowState{}} }
+
+// plan tells which flows there will be; before they are opened.
+func (f *flowStates) plan(p traffic.Plan) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.protocols = make(map[string]record.Protocol, len(p.Flows))
+	for _, fp := range p.Flows {
+		f.protocols[fp.ID] = fp.Protocol
+	}
+}
+
+func (f *flowStates) protocol(id string) record.Protocol {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.protocols[id]
+}
 
 func (f *flowStates) note(n traffic.Note) {
 	if n.Flow == "" {

@@ -30,7 +30,7 @@ type journal struct {
 
 type gap struct {
 	fromMonoNs, toMonoNs int64
-	why                  string
+	what, why            string
 }
 
 func newJournal() *journal {
@@ -87,12 +87,14 @@ func (j *journal) lost(s record.EventFrom, why string) {
 func (j *journal) gap(s record.EventFrom, g gap) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	gaps := j.gaps[s]
-	if n := len(gaps); n > 0 && gaps[n-1].toMonoNs == 0 && gaps[n-1].fromMonoNs == g.fromMonoNs {
-		gaps[n-1] = g
-		return
+	// A gap is told twice, at its begin and at its end; several watches may be down at once.
+	for i, open := range j.gaps[s] {
+		if open.toMonoNs == 0 && open.fromMonoNs == g.fromMonoNs && open.what == g.what {
+			j.gaps[s][i] = g
+			return
+		}
 	}
-	j.gaps[s] = append(gaps, g)
+	j.gaps[s] = append(j.gaps[s], g)
 }
 
 // saw reports whether an event that match accepts is there.
@@ -124,7 +126,7 @@ func (j *journal) sources(zeroMonoNs int64) []record.Source {
 	for _, name := range slices.Sorted(maps.Keys(j.counts)) {
 		s := record.Source{Name: string(name), Events: j.counts[name], Gaps: []record.Gap{}, Ended: j.ended[name]}
 		for _, g := range j.gaps[name] {
-			rg := record.Gap{FromTNs: g.fromMonoNs - zeroMonoNs, Why: g.why}
+			rg := record.Gap{FromTNs: g.fromMonoNs - zeroMonoNs, Why: g.what + ": " + g.why}
 			if g.toMonoNs != 0 {
 				rg.ToTNs = new(g.toMonoNs - zeroMonoNs)
 			}

@@ -29,7 +29,7 @@ func (r *running) startWatch(ctx context.Context) error {
 			})
 		},
 		OnHealth: func(h kube.WatchHealth) {
-			r.journal.gap(record.FromKube, gap{h.FromMonoNs, h.ToMonoNs, h.Resource + ": " + h.Why})
+			r.journal.gap(record.FromKube, gap{h.FromMonoNs, h.ToMonoNs, h.Resource, h.Why})
 		},
 	})
 	if err != nil {
@@ -64,6 +64,7 @@ func (r *running) startLog(ctx context.Context) {
 			select {
 			case <-done:
 			case <-time.After(2 * time.Second):
+				r.journal.lost(record.FromProbe, "the log did not end with its container: its last lines may be missing")
 			}
 		}
 		cancel()
@@ -103,7 +104,6 @@ func (r *running) startClient(ctx context.Context) error {
 	offset, reading := r.session.Clock()
 	r.offset = offset
 	r.rec.Clocks = append(r.rec.Clocks, clockOf("client", offset, reading))
-	r.flows = newFlowStates()
 	r.notesDone = make(chan struct{})
 	go func() {
 		defer close(r.notesDone)
@@ -120,6 +120,18 @@ var noteEvents = map[traffic.NoteKind]record.EventKind{
 	traffic.NoteRefused: record.FlowRefused, traffic.NoteRehomed: record.FlowRehomed, traffic.NoteEnded: record.FlowEnded,
 }
 
+// noteBound: the kernel tells the end of a TCP connection at once. All else is
+// noticed later than it happened: another instance or an ICMP error at the next heartbeat, silence after the read timeout.
+func noteBound(p record.Protocol, n traffic.Note) record.Bound {
+	switch {
+	case n.Kind == traffic.NoteRehomed, n.Kind == traffic.NoteRefused,
+		n.Kind == traffic.NoteEnded && (p == record.UDP || n.End != nil && n.End.Kind == traffic.EndNoAnswer):
+		return record.Upper
+	default:
+		return record.Exact
+	}
+}
+
 func (r *running) onNote(n traffic.Note) {
 	r.flows.note(n)
 	kind, ok := noteEvents[n.Kind]
@@ -128,7 +140,7 @@ func (r *running) onNote(n traffic.Note) {
 	}
 	e := record.Event{
 		Source: record.FromClient, Kind: kind, Subject: "flow/" + n.Flow, PodUID: n.PodUID,
-		Bound: record.Exact, UncertaintyNs: new(r.offset.UncertaintyNs), Detail: map[string]any{},
+		Bound: noteBound(r.flows.protocol(n.Flow), n), UncertaintyNs: new(r.offset.UncertaintyNs), Detail: map[string]any{},
 	}
 	if n.Instance != "" {
 		e.Detail["instance"] = n.Instance

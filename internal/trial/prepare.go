@@ -26,6 +26,20 @@ func unmet(check, invariant, seen, remedy string) error {
 // preflight looks, and touches nothing.
 func (r *running) preflight(ctx context.Context) error {
 	r.enter(Preflight, "checking the cluster and this account's rights")
+	r.namespace = "drainproof-" + r.id
+	ask := "" // a namespace that is not there yet
+	if r.cfg.Namespace != nil {
+		r.namespace = *r.cfg.Namespace
+		ask = r.namespace
+	}
+	missing, err := r.deps.API.Missing(ctx, ask, r.cfg.Trigger)
+	if err != nil {
+		return fault.Measuref(err, "check that the API server answers and that this account may ask for its own rights (selfsubjectaccessreviews)", "preflight check rights: asking the API server")
+	}
+	if len(missing) > 0 {
+		return unmet("rights", "this account must have every right that the trial needs", "it lacks: "+strings.Join(missing, ", "),
+			"grant them (docs/permissions.md lists the least that works) or use another account")
+	}
 	env, err := r.deps.API.Environment(ctx)
 	if err != nil {
 		return fault.Measuref(err, "check that the API server answers and that this account may list nodes", "preflight check api-reachable: the API server must describe the cluster")
@@ -34,18 +48,6 @@ func (r *running) preflight(ctx context.Context) error {
 	e.Kubernetes, e.ProxyMode, e.ProxyModeFrom, e.ClusterUID, e.Nodes = env.Kubernetes, env.ProxyMode, env.ProxyModeFrom, env.ClusterUID, env.Nodes
 	if e.ProxyMode == nil {
 		r.rec.Notes = append(r.rec.Notes, "The data plane's mode could not be read ("+e.ProxyModeFrom+"); do not compare this record with others by mode.")
-	}
-	r.namespace = "drainproof-" + r.id
-	if r.cfg.Namespace != nil {
-		r.namespace = *r.cfg.Namespace
-	}
-	missing, err := r.deps.API.Missing(ctx, r.namespace, r.cfg.Trigger)
-	if err != nil {
-		return fault.Measuref(err, "this account must be able to ask for its own rights (selfsubjectaccessreviews)", "preflight check rights: asking the API server")
-	}
-	if len(missing) > 0 {
-		return unmet("rights", "this account must have every right that the trial needs", "it lacks: "+strings.Join(missing, ", "),
-			"grant them (docs/permissions.md lists the least that works) or use another account")
 	}
 	if r.cfg.PreStopSleepNs > 0 {
 		if minor, ok := minorOf(env.Kubernetes); ok && minor < 30 {
@@ -135,6 +137,7 @@ func (r *running) attach(ctx context.Context) error {
 	for i := range r.cfg.UDP {
 		plan.Flows = append(plan.Flows, traffic.FlowPlan{ID: fmt.Sprintf("udp-%d", i+1), Protocol: record.UDP, Address: targets.udp})
 	}
+	r.flows.plan(plan)
 	open, cancel := context.WithTimeout(ctx, connectTimeout+5*time.Second)
 	defer cancel()
 	if err := r.session.Open(open, plan); err != nil {

@@ -13,8 +13,8 @@ import (
 
 // Limits of what a trial may be asked for. They keep a typing error from becoming an hour's wait.
 const (
-	MaxGrace     = time.Hour
-	MaxObserve   = 2 * time.Hour
+	MaxGrace     = 30 * time.Minute
+	MaxObserve   = 45 * time.Minute
 	MaxFlows     = 15000
 	MinHeartbeat = 10 * time.Millisecond
 )
@@ -42,7 +42,7 @@ func Complete(c record.Config) record.Config {
 		c.DrainWindowNs = int64(window)
 	}
 	if c.ObserveNs == 0 {
-		c.ObserveNs = int64(grace + 15*time.Second)
+		c.ObserveNs = int64(grace + time.Duration(c.ReadTimeoutNs) + 10*time.Second)
 		if c.Trigger == string(trigger.None) {
 			c.ObserveNs = int64(grace)
 		}
@@ -74,9 +74,10 @@ func Validate(c record.Config) error {
 		oneOf("readiness-on-term", c.ReadinessOnTerm, string(probe.Fail), string(probe.Keep)),
 		oneOf("path", c.Path, "pod", "clusterip", "nodeport"),
 		oneOf("vantage", c.Vantage, "host", "pod"),
-		within("grace", c.GraceNs, 0, MaxGrace),
+		within("grace", c.GraceNs, time.Second, MaxGrace),
 		within("drain-window", c.DrainWindowNs, 0, MaxGrace),
 		within("pre-stop-sleep", c.PreStopSleepNs, 0, MaxGrace),
+		within("readiness-every", c.ReadinessEveryNs, time.Second, 5*time.Minute),
 		within("settle", c.SettleNs, 0, 10*time.Minute),
 		within("observe", c.ObserveNs, time.Second, MaxObserve),
 		within("heartbeat", c.HeartbeatNs, MinHeartbeat, time.Minute),
@@ -97,6 +98,11 @@ func Validate(c record.Config) error {
 		return fault.Usagef("set --tcp or --udp to at least 1", "a trial without flows measures nothing")
 	case grace%time.Second != 0:
 		return fault.Usagef("Kubernetes counts the grace period in whole seconds", "--grace %v is not a whole number of seconds", grace)
+	case c.ReadinessEveryNs%int64(time.Second) != 0:
+		return fault.Usagef("Kubernetes counts a probe's period in whole seconds", "--readiness-every %v is not a whole number of seconds", time.Duration(c.ReadinessEveryNs))
+	case c.Trigger != string(trigger.None) && c.ObserveNs < c.GraceNs+c.ReadTimeoutNs:
+		return fault.Usagef("silence is known only after the read timeout, and a Pod may live for its whole grace period",
+			"--observe %v is shorter than --grace %v + --read-timeout %v", time.Duration(c.ObserveNs), grace, time.Duration(c.ReadTimeoutNs))
 	case c.PreStopSleepNs%int64(time.Second) != 0:
 		return fault.Usagef("Kubernetes counts a preStop sleep in whole seconds", "--pre-stop-sleep %v is not a whole number of seconds", time.Duration(c.PreStopSleepNs))
 	case c.Arm == string(probe.Drain) && c.DrainWindowNs > c.GraceNs:

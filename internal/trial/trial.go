@@ -46,7 +46,7 @@ func Phases() []Phase {
 const (
 	deployTimeout  = 90 * time.Second
 	attachTimeout  = 30 * time.Second
-	undoTimeout    = 90 * time.Second
+	undoTimeout    = 60 * time.Second
 	connectTimeout = 10 * time.Second
 	// tail is how long the observation goes on after everything expected has
 	// been seen, so that what comes unexpectedly is seen too.
@@ -88,7 +88,7 @@ func NewID(now time.Time) string {
 // gone when Run returns, or the error says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: NewID(now), journal: newJournal(), bootID: clock.BootID()}
+	r := &running{spec: s, deps: d, cfg: s.Config, id: NewID(now), journal: newJournal(), flows: newFlowStates(), bootID: clock.BootID()}
 	r.rec = &record.Record{
 		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Config: s.Config, Set: s.Set,
 		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
@@ -102,19 +102,24 @@ func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	r.rec.Clocks = append(r.rec.Clocks, record.Clock{Name: "harness", BootID: r.bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"})
 
 	err := r.steps(ctx)
+	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
+	if interrupted {
+		r.journal.harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
+		err = fault.Measuref(ctx.Err(), "", "interrupted in the phase %q", phase)
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			r.journal.harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(r.phase)})
-			err = fault.Measuref(ctx.Err(), "run it again; what this trial had made in the cluster has been removed", "interrupted in the phase %q", r.phase)
-		}
-		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", r.phase, err))
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", phase, err))
 	}
 	r.collect(context.WithoutCancel(ctx))
-	if uerr := r.putBack(context.WithoutCancel(ctx)); uerr != nil {
-		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
-		err = errors.Join(err, uerr)
-	}
+	uerr := r.putBack(context.WithoutCancel(ctx))
 	r.assemble()
+	switch {
+	case uerr != nil:
+		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
+		return r.rec, fault.Measuref(errors.Join(err, uerr), "remove what is left with `drainproof cleanup`, once the cluster answers", "trial %s ended with things left in the cluster", r.id)
+	case interrupted:
+		return r.rec, fault.Measuref(err, "run it again; what this trial had made in the cluster has been removed", "trial %s", r.id)
+	}
 	return r.rec, err
 }
 
@@ -186,7 +191,7 @@ func (r *running) putBack(ctx context.Context) error {
 	var errs []error
 	for i := len(r.undos) - 1; i >= 0; i-- {
 		if err := r.undos[i].do(ctx); err != nil {
-			errs = append(errs, fault.Measuref(err, "remove it later with `drainproof cleanup`", "putting back %s", r.undos[i].what))
+			errs = append(errs, fmt.Errorf("putting back %s: %w", r.undos[i].what, err))
 		}
 	}
 	r.undos = nil

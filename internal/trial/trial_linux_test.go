@@ -183,6 +183,24 @@ func TestFlowThatEndsTooEarly(t *testing.T) {
 	}
 }
 
+// TestControlThatLoses: where nothing was triggered and something is lost, nothing measured there can be trusted.
+func TestControlThatLoses(t *testing.T) {
+	w := newWorld(t, probe.Config{Behaviour: probe.Exit, ForceRST: true, ReadinessOnTerm: probe.Fail})
+	w.at = func(s string) {
+		if s == "Fire" {
+			time.AfterFunc(100*time.Millisecond, func() { w.signals <- syscall.SIGTERM })
+		}
+	}
+	rec, err := runIn(t.Context(), w, config("exit", "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate(t, rec)
+	if rec.Completeness != record.Incomplete || !strings.Contains(rec.Missing[0], "the control triggered nothing and lost 5 of 5") {
+		t.Errorf("%s %v", rec.Completeness, rec.Missing)
+	}
+}
+
 // TestUndoThatFails says what is left and how to remove it.
 func TestUndoThatFails(t *testing.T) {
 	w := newWorld(t, probe.Config{Behaviour: probe.Exit, ForceRST: true, ReadinessOnTerm: probe.Fail})
@@ -226,7 +244,12 @@ func TestValidateAndComplete(t *testing.T) {
 	}
 	zero := Defaults()
 	zero.GraceNs = 0
-	if err := Validate(Complete(zero)); err != nil {
-		t.Errorf("grace 0 is a grace: %v", err)
+	if err := Validate(Complete(zero)); fault.CodeOf(err) != fault.Usage {
+		t.Errorf("grace 0 leaves nothing to observe, but: %v", err)
+	}
+	blind := Complete(Defaults())
+	blind.ObserveNs = int64(31 * time.Second)
+	if err := Validate(blind); fault.CodeOf(err) != fault.Usage {
+		t.Errorf("an observation that ends before silence can be known: %v", err)
 	}
 }

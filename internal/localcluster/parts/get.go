@@ -140,6 +140,10 @@ func (g *getter) choose(ctx context.Context) (string, error) {
 	if g.from != fromAuto {
 		return g.from, nil
 	}
+	if _, err := g.lookPath(string(Etcd)); err != nil {
+		g.say("etcd is not in PATH and a Kubernetes release does not hold it (apt-get install etcd-server): building Kubernetes %s instead", g.version)
+		return fromBuild, nil
+	}
 	probe, cancel := context.WithTimeout(ctx, g.probeTimeout)
 	defer cancel()
 	_, err := g.checksum(probe, Kubelet)

@@ -135,10 +135,14 @@ func (b *builder) flows(n int, p record.Protocol, o record.Outcome, m record.Mec
 		case record.Survived:
 		case record.Rehomed:
 			f.LastInstance, f.LastPodUID, f.AfterRehome = new(newPod), new(newUID), &record.AfterRehome{}
-			b.event(endMs, record.FromClient, record.FlowRehomed, subject, record.Exact, newUID, nil)
+			b.event(endMs, record.FromClient, record.FlowRehomed, subject, record.Upper, newUID, nil)
 			f.EndedTNs = &b.r.Events[len(b.r.Events)-1].TNs
 		default:
-			b.event(endMs, record.FromClient, record.FlowEnded, subject, record.Exact, oldUID, nil)
+			bound := record.Exact
+			if p == record.UDP {
+				bound = record.Upper // noticed at the next heartbeat
+			}
+			b.event(endMs, record.FromClient, record.FlowEnded, subject, bound, oldUID, nil)
 			f.EndedTNs = &b.r.Events[len(b.r.Events)-1].TNs
 		}
 		if f.EndedTNs != nil {

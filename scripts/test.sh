@@ -5,8 +5,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-all}
 
-skips=$(mktemp)
-trap 'rm -f "$skips"' EXIT
+work=$(mktemp -d)
+skips=$work/skips
+touch "$skips"
+cluster= # the local cluster that is to be taken down at the end
+finish() {
+  local code=$?
+  [ -z "$cluster" ] || bin/drainproof cluster down "$cluster" || code=1
+  if [ -s "$skips" ]; then
+    printf '\nskipped:\n'
+    sort -u "$skips" | sed 's/^/  /'
+  fi
+  rm -rf "$work"
+  exit "$code"
+}
+trap finish EXIT
 export DRAINPROOF_SKIP_LOG=$skips
 # Debian keeps nft, iptables and conntrack where only root's PATH looks.
 export PATH=$PATH:/usr/sbin:/sbin
@@ -27,8 +40,8 @@ install_packages() {
   [ ${#missing[@]} -eq 0 ] && return 0
   echo "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq >/dev/null
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  apt-get -o DPkg::Lock::Timeout=300 update -qq >/dev/null
+  apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 can_install=
@@ -39,9 +52,14 @@ if [ "$(id -u)" = 0 ] && [ -x /usr/bin/apt-get ]; then
 fi
 
 unit() {
-  echo "== unit tests (race detector on)"
+  echo "== unit tests"
   go vet ./...
-  go test -race -timeout 15m ./...
+  if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
+    go test -race -timeout 15m ./...
+  else
+    skip "race detector" "there is no C compiler"
+    go test -timeout 15m ./...
+  fi
 }
 
 e2e() {
@@ -57,13 +75,17 @@ e2e() {
     skip "end-to-end tests" "containerd and its friends are not installed, and this is not Debian or Ubuntu"
     return
   fi
-  echo "== end-to-end tests on a real local cluster (the first run builds Kubernetes: 10 to 25 minutes)"
+  echo "== end-to-end tests on real local clusters (the first run builds Kubernetes: 10 to 25 minutes)"
   make -s build
   # One package at a time: each measures, and two cores are few.
   go test -tags e2e -count=1 -timeout 85m ./internal/localcluster
+  cluster=e2e
   bin/drainproof cluster up e2e --kubernetes-from build
-  trap 'bin/drainproof cluster down e2e; rm -f "$skips"' EXIT
-  KUBECONFIG=/var/lib/drainproof/clusters/e2e/kubeconfig go test -tags e2e -count=1 -timeout 15m ./internal/kube
+  bin/drainproof cluster kubeconfig e2e >"$work/kubeconfig"
+  bin/drainproof image save "$work/image.tar" >"$work/reference"
+  bin/drainproof cluster load-image "$work/image.tar" e2e
+  KUBECONFIG=$work/kubeconfig DRAINPROOF_IMAGE=$(cat "$work/reference") \
+    go test -tags e2e -count=1 -timeout 15m ./internal/kube
   go test -tags e2e -count=1 -timeout 45m ./internal/e2e
 }
 
@@ -73,9 +95,3 @@ case $mode in
   all) unit; e2e ;;
   *) echo "usage: $0 all|unit|e2e" >&2; exit 2 ;;
 esac
-
-if [ -s "$skips" ]; then
-  echo
-  echo "skipped:"
-  sort -u "$skips" | sed 's/^/  /'
-fi

@@ -30,13 +30,14 @@ type expectation struct {
 }
 
 var quick = []expectation{
-	{arm: "exit-delete", tcp: record.Severed, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPTo: 2 * time.Second, reset: true},
-	{arm: "drain-delete", tcp: record.Drained, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPFrom: 4 * time.Second, lastTCPTo: 5 * time.Second},
-	{arm: "ignore-delete", tcp: record.Severed, exitCode: 137, lastTCPFrom: 6 * time.Second, lastTCPTo: 7 * time.Second},
-	{arm: "drain-evict", tcp: record.Drained, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPFrom: 4 * time.Second, lastTCPTo: 5 * time.Second},
-	{arm: "drain-scale", tcp: record.Drained, udp: record.Severed, udpMechanisms: []record.Mechanism{record.ICMPPort, record.ICMPHost, record.Silence}, lastTCPFrom: 4 * time.Second, lastTCPTo: 5 * time.Second},
-	{arm: "drain-ready-delete", tcp: record.Drained, lastTCPFrom: 4 * time.Second, lastTCPTo: 5 * time.Second},
-	{arm: "drain-ready-scale", tcp: record.Drained, udp: record.Severed, udpMechanisms: []record.Mechanism{record.ICMPPort, record.ICMPHost, record.Silence}, lastTCPFrom: 4 * time.Second, lastTCPTo: 5 * time.Second},
+	// The upper bounds leave room for a busy machine; docs/results.md has the true figures.
+	{arm: "exit-delete", tcp: record.Severed, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPTo: 3 * time.Second, reset: true},
+	{arm: "drain-delete", tcp: record.Drained, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPFrom: 4 * time.Second, lastTCPTo: 7 * time.Second},
+	{arm: "ignore-delete", tcp: record.Severed, exitCode: 137, lastTCPFrom: 6 * time.Second, lastTCPTo: 10 * time.Second},
+	{arm: "drain-evict", tcp: record.Drained, udp: record.Rehomed, udpMechanisms: []record.Mechanism{record.OtherInstance}, lastTCPFrom: 4 * time.Second, lastTCPTo: 7 * time.Second},
+	{arm: "drain-scale", tcp: record.Drained, udp: record.Severed, udpMechanisms: []record.Mechanism{record.ICMPPort, record.ICMPHost, record.Silence}, lastTCPFrom: 4 * time.Second, lastTCPTo: 7 * time.Second},
+	{arm: "drain-ready-delete", tcp: record.Drained, lastTCPFrom: 4 * time.Second, lastTCPTo: 7 * time.Second},
+	{arm: "drain-ready-scale", tcp: record.Drained, udp: record.Severed, udpMechanisms: []record.Mechanism{record.ICMPPort, record.ICMPHost, record.Silence}, lastTCPFrom: 4 * time.Second, lastTCPTo: 7 * time.Second},
 }
 
 // TestE2EQuickExperiment runs the shipped experiment and holds each record to the physics.
@@ -73,10 +74,9 @@ func TestE2EQuickExperiment(t *testing.T) {
 		}
 	})
 	t.Run("resume finds nothing to do", func(t *testing.T) {
-		begun := time.Now()
-		must(t, "run", "--cluster", clusterName, "-f", "../../experiments/quick.yaml", "--out", out, "--resume")
-		if d := time.Since(begun); d > 30*time.Second {
-			t.Errorf("a complete set was measured again (%v)", d)
+		r := must(t, "run", "--cluster", clusterName, "-f", "../../experiments/quick.yaml", "--out", out, "--resume")
+		if strings.Contains(r.errOut, "repeat 1 of 1") {
+			t.Errorf("a complete set was measured again:\n%s", r.errOut)
 		}
 	})
 	t.Run("a second run does not overwrite", func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestE2EDemo(t *testing.T) {
 			t.Errorf("the demo does not show %q:\n%s", w, r.out)
 		}
 	}
-	if list := must(t, "cluster", "list").out; strings.Contains(list, "drainproof-demo") {
+	if list := must(t, "cluster", "list").out; strings.Contains(list, "demo-") {
 		t.Errorf("the demo's cluster is still there:\n%s", list)
 	}
 }

@@ -103,7 +103,7 @@ func TestE2EAccountWithoutRights(t *testing.T) {
 		kubectl(t, clusterName, append(args, "--kubeconfig", path)...)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	fails(t, 4, []string{"rights", "create", "next:"}, "run", "--kubeconfig", path, "--context", "weak", "--yes", "--image", "x:1", "--out", out)
+	fails(t, 4, []string{"it lacks: ", "create namespaces", "docs/permissions.md"}, "run", "--kubeconfig", path, "--context", "weak", "--yes", "--image", "x:1", "--out", out)
 	fails(t, 2, []string{"no-such-context", "weak"}, "run", "--kubeconfig", path, "--context", "no-such-context", "--yes", "--image", "x:1", "--out", out+"2")
 	fails(t, 2, []string{"--yes"}, "run", "--kubeconfig", path, "--context", "weak", "--image", "x:1", "--out", out+"3")
 }

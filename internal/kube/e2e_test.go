@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/trigger"
 )
 
@@ -25,10 +26,8 @@ import (
 
 func realCluster(t *testing.T) *Cluster {
 	t.Helper()
+	testkit.Require(t, testkit.Env("KUBECONFIG"))
 	path := os.Getenv("KUBECONFIG")
-	if path == "" {
-		t.Skip("needs a cluster: KUBECONFIG is not set")
-	}
 	c, err := Connect(t.Context(), Options{KubeconfigPath: path, UserAgent: "drainproof/e2e"})
 	if err != nil {
 		t.Fatal(err)
@@ -220,10 +219,8 @@ func awaitFact(t *testing.T, facts <-chan Fact, kind string) Fact {
 // The whole way with a real kubelet: needs nodes that have $DRAINPROOF_IMAGE.
 func TestE2EProbeAndWorkerOnNodes(t *testing.T) {
 	c := realCluster(t)
+	testkit.Require(t, testkit.Env("DRAINPROOF_IMAGE"))
 	image := os.Getenv("DRAINPROOF_IMAGE")
-	if image == "" {
-		t.Skip("needs nodes that have the image: DRAINPROOF_IMAGE is not set")
-	}
 	const trial = "e2e-nodes"
 	ns := ownTrial(t, c, trial)
 	s := e2eSpec(ns, trial)

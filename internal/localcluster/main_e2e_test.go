@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/localcluster/parts"
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 // The tests of this file's tag make real clusters: as root, on Linux.
@@ -45,9 +46,7 @@ func e2eOptions(stateDir string) Options {
 // below a folder that nodes hide.
 func newMachine(t *testing.T, names ...string) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes a cluster")
-	}
+	testkit.Require(t, testkit.Linux, testkit.Root)
 	dir, err := os.MkdirTemp("/var/lib", "drainproof-test-")
 	if err != nil {
 		t.Fatal(err)

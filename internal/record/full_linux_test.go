@@ -2,21 +2,19 @@ package record_test
 
 import (
 	"errors"
-	"os"
 	"syscall"
 	"testing"
 
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
 
 func TestFullDiskLeavesNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to mount a small file system")
-	}
+	testkit.Require(t, testkit.Root)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); err != nil {
-		t.Skipf("cannot mount a tmpfs here: %v", err)
+		t.Fatalf("mounting a small file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {

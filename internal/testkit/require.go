@@ -46,6 +46,16 @@ func Program(name string) Need {
 	}}
 }
 
+// Env is an environment variable that says where to find what a test needs.
+func Env(name string) Need {
+	return Need{"variable " + name, func() string {
+		if os.Getenv(name) == "" {
+			return "needs the environment variable " + name
+		}
+		return ""
+	}}
+}
+
 // Folder is a folder that is not part of the repository, such as a corpus of public manifests.
 func Folder(path string) Need {
 	return Need{"folder " + path, func() string {

@@ -287,13 +287,9 @@ also after something in it was killed. A cluster that does not exist is no error
 				if len(args) > 0 {
 					return fault.Usagef("leave one out", "--all and a name exclude each other")
 				}
-				list, err := localcluster.List(a.stateDir())
-				if err != nil {
+				var err error
+				if names, err = localcluster.Names(a.stateDir()); err != nil {
 					return err
-				}
-				names = nil
-				for _, c := range list {
-					names = append(names, c.Name())
 				}
 			}
 			for _, name := range names {

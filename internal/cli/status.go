@@ -68,6 +68,9 @@ func stateWord(s localcluster.Status) string {
 	if s.Healthy() {
 		return "running"
 	}
+	if s.Denied {
+		return "not known (needs root)"
+	}
 	for _, p := range s.Processes {
 		if p.Alive {
 			return "damaged"

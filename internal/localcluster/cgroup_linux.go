@@ -48,6 +48,21 @@ func hierarchies() ([]hierarchy, error) {
 
 // makeCgroup makes path in every hierarchy, with every controller usable in it.
 func makeCgroup(hs []hierarchy, path string) error {
+	return withSharedParent(func() error { return makeCgroupOnce(hs, path) })
+}
+
+// withSharedParent tries again what failed because another cluster that ends
+// just now took the empty folder away that both have in common.
+func withSharedParent(do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == 5 || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+func makeCgroupOnce(hs []hierarchy, path string) error {
 	for _, h := range hs {
 		at := h.Mount
 		for _, name := range strings.Split(strings.Trim(path, "/"), "/") {

@@ -2,7 +2,9 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -95,6 +97,16 @@ func List(stateDir string) ([]*Cluster, error) {
 	return cs, nil
 }
 
+// Names gives the names of all clusters of which anything is left, also of
+// those whose state cannot be read.
+func Names(stateDir string) ([]string, error) {
+	stateDir, err := realStateDir(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return stateNames(stateDir)
+}
+
 func nameAndDir(stateDir string, name *string) (string, error) {
 	if *name == "" {
 		*name = DefaultName
@@ -148,6 +160,9 @@ func (c *Cluster) Nodes() []Node {
 // Kubeconfig gives the administrator's kubeconfig, keys included.
 func (c *Cluster) Kubeconfig() ([]byte, error) {
 	b, err := os.ReadFile(c.plan.adminKubeconfig())
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fault.Usagef("run it as root (sudo)", "the kubeconfig of cluster %s may be read by root only", c.Name())
+	}
 	if err != nil {
 		return nil, fault.Measuref(err, "make the cluster anew: drainproof cluster up "+c.Name(), "cluster %s has no kubeconfig", c.Name())
 	}

@@ -226,15 +226,20 @@ func ipNet(p netip.Prefix) *net.IPNet {
 
 // makeNetns makes a named network namespace, as `ip netns add` does, and brings up its loopback.
 func makeNetns(name string) (*nsHandle, error) {
-	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make %s: %w", netnsDir, err)
-	}
 	path := netnsPath(name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+	err := withSharedParent(func() error {
+		if err := os.MkdirAll(netnsDir, 0o755); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make network namespace %s: %w", name, err)
 	}
-	f.Close()
 	err = onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err

@@ -2,7 +2,9 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 )
 
@@ -18,6 +20,8 @@ type Status struct {
 	Subnet                    netip.Prefix
 	// APIReady says that the API server's /readyz was good.
 	APIReady bool
+	// Denied: this account may not look; Processes and Nodes say nothing then.
+	Denied bool
 	// Problem is why the API server could not be asked; empty when it could.
 	Problem   string
 	Processes []ProcessStatus
@@ -75,7 +79,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		if ctx.Err() != nil {
 			return s, fmt.Errorf("look at cluster %s: %w", c.Name(), ctx.Err())
 		}
-		s.Problem = err.Error()
+		s.Problem, s.Denied = err.Error(), errors.Is(err, fs.ErrPermission)
 	}
 	for _, n := range c.Nodes() {
 		ns := NodeStatus{Node: n}

@@ -139,10 +139,27 @@ func (s SetReport) conditions() string {
 		text += " (sha256 " + s.Tool.Sha256[:min(12, len(s.Tool.Sha256))] + ")"
 	}
 	if len(s.Arms) > 0 {
-		c := s.Arms[0].Config
-		text += fmt.Sprintf(", grace %s, path %s, vantage %s", setting(c.GraceNs), c.Path, c.Vantage)
+		text += ", grace " + s.shared(func(c record.Config) string { return setting(c.GraceNs) }) +
+			", path " + s.shared(func(c record.Config) string { return c.Path }) +
+			", vantage " + s.shared(func(c record.Config) string { return c.Vantage })
 	}
 	return text
+}
+
+// shared is a setting that all arms have in common, or each arm's where they differ.
+func (s SetReport) shared(of func(record.Config) string) string {
+	first := of(s.Arms[0].Config)
+	var each []string
+	differ := false
+	for _, a := range s.Arms {
+		v := of(a.Config)
+		differ = differ || v != first
+		each = append(each, a.Arm+" "+v)
+	}
+	if !differ {
+		return first
+	}
+	return "by arm (" + strings.Join(each, ", ") + ")"
 }
 
 // bullet prints a sentence as an item, wrapped and hanging.

@@ -85,6 +85,14 @@ func (b *builder) steps() []step {
 				if err := b.waitReady(ctx, readyLimit); err != nil {
 					return err
 				}
+				// From here on it shares the processors with what measures it.
+				hs, err := hierarchies()
+				if err == nil {
+					err = setShares(hs, "/"+cgroupParent, runningWeight)
+				}
+				if err != nil {
+					return err
+				}
 				b.state.Phase = PhaseRunning
 				return writeState(b.stateDir, *b.state)
 			},

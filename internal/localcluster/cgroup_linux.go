@@ -129,6 +129,10 @@ func delegate(dir string) error {
 	return nil
 }
 
+// runningWeight is what all clusters together weigh once they run, in ordinary
+// processes: enough to be a good cluster beside other work, not so much that a client on this machine starves.
+const runningWeight = 4
+
 // setShares gives the processor time of path's processes, when others want it
 // too, the weight of that many ordinary processes. Version 1 weighs a group
 // like one process of its parent; version 2 has no processes beside groups and

@@ -48,6 +48,7 @@ var walls = []struct {
 }{
 	{"k8s.io/client-go", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
 	{"k8s.io/api", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
+	{"k8s.io/streaming", []string{"internal/kube"}, "streams to Pods are the cluster's business"},
 	{"k8s.io/apimachinery", []string{"internal/kube", "internal/trigger"}, "the cluster is touched in two places"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command layer's business"},
 	{"github.com/google/go-containerregistry", []string{"internal/image", "internal/localcluster"}, "images are made in one place, and the local cluster's sandbox image beside it"},

@@ -22,11 +22,8 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
-const (
-	clusterName = "e2e"
-	// upTimeout covers building Kubernetes once on two cores.
-	upTimeout = 60 * time.Minute
-)
+// clusterName is the cluster that the tests share.
+const clusterName = "e2e"
 
 // program is the built binary; clusterUp brings the shared cluster up once.
 var program string

@@ -146,7 +146,6 @@ type running struct {
 	zeroMonoNs  int64
 	zeroWall    time.Time
 	fired       bool
-	acceptedNs  *int64
 	// stops end the observers, undos put things back; both run in reverse order.
 	stops []func()
 	undos []undo

@@ -43,7 +43,7 @@ without them, the only local cluster that runs.`,
   # The same five times, records kept in a folder
   drainproof run --arm exit --trigger delete --repeat 5 --out exit5
 
-  # The reference experiment, a fresh local cluster for each arm (about 40 minutes)
+  # The reference experiment, a fresh local cluster for each arm (an hour, or less)
   drainproof run -f experiments/shutdown-matrix.yaml --fresh-cluster --out matrix
 
   # It was interrupted: go on where it stopped

@@ -46,7 +46,6 @@ fmt: ## Format the code
 
 update: ## Write again what is generated: goldens, the table of rights, the tables of docs/results.md
 	$(GO) test ./internal/render ./internal/kube -update
-	UPDATE_RESULTS=1 $(GO) test ./internal/render -run TestResultsPage
 
 clean: ## Remove bin/ and out/
 	rm -rf bin out

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the table in docs/permissions.md")
+	"github.com/drainproof/drainproof/internal/testkit"
+)
 
 const (
 	tableBegin = "<!-- rights: kept by internal/kube, go test ./internal/kube -update -->\n"
@@ -51,7 +50,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks the marks of the table", path)
 	}
-	if *update {
+	if testkit.Updating() {
 		if err := os.WriteFile(path, []byte(head+tableBegin+table()+tableEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}

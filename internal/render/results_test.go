@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 const (
@@ -49,7 +50,7 @@ func TestResultsPageIsMadeOfTheRecords(t *testing.T) {
 	if want == string(page) {
 		return
 	}
-	if update := os.Getenv("UPDATE_RESULTS"); update != "" {
+	if testkit.Updating() {
 		if err := os.WriteFile("../../docs/results.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,9 @@ import (
 // update rewrites goldens: go test ./internal/render -update.
 var update = flag.Bool("update", false, "rewrite golden files with what the tests got")
 
+// Updating says whether -update was given, for tests that keep a part of a page.
+func Updating() bool { return *update }
+
 // Golden compares got with the file testdata/name of the package under test.
 // With -update it writes that file instead.
 func Golden(t testing.TB, name string, got []byte) {

@@ -166,7 +166,7 @@ func TestE2EAPIServerDies(t *testing.T) {
 	must(t, "cluster", "up", brokenName, "--workers", "1", "--kubernetes-from", "build")
 	defer must(t, "cluster", "down", brokenName)
 	out := filepath.Join(t.TempDir(), "out")
-	code, errOut := whenSeen(t, "observe", func(*exec.Cmd) { killPart(t, brokenName, "kube-apiserver") }, short(brokenName, out, "--observe", "10s")...)
+	code, errOut := whenSeen(t, "observe", func(*exec.Cmd) { killPart(t, brokenName, "kube-apiserver") }, short(brokenName, out, "--observe", "12s")...)
 	if code != 4 {
 		t.Errorf("exit code %d, want 4\n%s", code, errOut)
 	}

@@ -87,20 +87,29 @@ func (r *running) onProbeLine(line []byte) {
 	})
 }
 
-// startClient starts the client at its vantage and listens to its notes.
-func (r *running) startClient(ctx context.Context) error {
-	r.journal.alive(record.FromClient)
-	var err error
+// newSession starts a client at the vantage, without flows.
+func (r *running) newSession(ctx context.Context) (s traffic.Session, err error) {
 	if r.cfg.Vantage == "host" {
-		r.session, err = r.deps.Local()
+		s, err = r.deps.Local()
 	} else {
 		dial, cancel := context.WithTimeout(ctx, attachTimeout)
 		defer cancel()
-		r.session, err = r.dialPod(dial, r.worker.Name)
+		s, err = r.dialPod(dial, r.worker.Name)
 	}
 	if err != nil {
-		return fault.Measuref(err, "look at the client's Pod, or use --vantage host where this machine can reach the Service", "preflight check client: starting the client at vantage %s", r.cfg.Vantage)
+		return nil, fault.Measuref(err, "look at the client's Pod, or use --vantage host where this machine can reach the Service", "preflight check client: starting the client at vantage %s", r.cfg.Vantage)
 	}
+	return s, nil
+}
+
+// startClient starts the client at its vantage and listens to its notes.
+func (r *running) startClient(ctx context.Context) error {
+	r.journal.alive(record.FromClient)
+	session, err := r.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	r.session = session
 	offset, reading := r.session.Clock()
 	r.offset = offset
 	r.rec.Clocks = append(r.rec.Clocks, clockOf("client", offset, reading))

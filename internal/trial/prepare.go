@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -116,9 +117,6 @@ func (r *running) attach(ctx context.Context) error {
 		return err
 	}
 	r.startLog(ctx)
-	if err := r.startClient(ctx); err != nil {
-		return err
-	}
 	if err := r.waitFor(ctx, attachTimeout, func() bool {
 		return r.journal.saw(func(e record.Event) bool { return e.Kind == record.ProbeStarted }) &&
 			r.journal.saw(func(e record.Event) bool { return e.Kind == record.EndpointReady && e.PodUID == r.probe.Pod.UID })
@@ -128,6 +126,12 @@ func (r *running) attach(ctx context.Context) error {
 	}
 	targets, err := r.targets()
 	if err != nil {
+		return err
+	}
+	if err := r.awaitPath(ctx, targets); err != nil {
+		return err
+	}
+	if err := r.startClient(ctx); err != nil {
 		return err
 	}
 	plan := traffic.Plan{HeartbeatNs: r.cfg.HeartbeatNs, ReadTimeoutNs: r.cfg.ReadTimeoutNs, ConnectTimeoutNs: int64(connectTimeout)}
@@ -152,6 +156,51 @@ func (r *running) attach(ctx context.Context) error {
 			"use a namespace of its own (leave --namespace out), so that no other Pod matches the Service")
 	}
 	return nil
+}
+
+// awaitPath waits until the data plane at the client's vantage forwards to the
+// probe. The API names an endpoint as ready before the nodes' rules do, and a node without the rule
+// refuses: it would be the set-up's lag that is measured. One flow of each protocol is opened and closed again.
+func (r *running) awaitPath(ctx context.Context, t targets) error {
+	plan := traffic.Plan{HeartbeatNs: r.cfg.HeartbeatNs, ReadTimeoutNs: r.cfg.ReadTimeoutNs, ConnectTimeoutNs: int64(time.Second)}
+	if r.cfg.TCP > 0 {
+		plan.Flows = append(plan.Flows, traffic.FlowPlan{ID: "path-tcp", Protocol: record.TCP, Address: t.tcp})
+	}
+	if r.cfg.UDP > 0 {
+		plan.Flows = append(plan.Flows, traffic.FlowPlan{ID: "path-udp", Protocol: record.UDP, Address: t.udp})
+	}
+	for deadline := time.Now().Add(attachTimeout); ; {
+		s, err := r.newSession(ctx)
+		if err != nil {
+			return err
+		}
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for range s.Notes() { // must be read to the end, which Close brings
+			}
+		}()
+		open, cancel := context.WithTimeout(ctx, 3*time.Second)
+		err = s.Open(open, plan)
+		cancel()
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), attachTimeout)
+		_, closeErr := s.Close(done)
+		cancel()
+		<-read
+		switch {
+		case err == nil && closeErr == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(deadline):
+			return fault.Measuref(errors.Join(err, closeErr), "check that "+r.cfg.Vantage+" can reach "+t.tcp+" (network policies, routes, --path, --vantage)",
+				"preflight check path: the probe must answer through path %s within %v", r.cfg.Path, attachTimeout)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 type targets struct{ tcp, udp string }

@@ -80,24 +80,42 @@ func (c canvas) lanes(r record.Record) []lane {
 }
 
 func (c canvas) endpoint(r record.Record, pod string) lane {
-	l := lane{label: "endpoint", bar: c.empty()}
+	return c.life(r, pod, life{
+		label: "endpoint", turn: record.EndpointNotReady, turnMark: '▒', turnText: "not ready", gone: record.EndpointRemoved,
+		goneText: func(record.Event) string { return "removed" }, namedDead: true,
+	})
+}
+
+// life is one thing that changes once and then goes.
+type life struct {
+	label      string
+	turn, gone record.EventKind
+	turnMark   rune
+	turnText   string
+	goneText   func(record.Event) string
+	// namedDead marks the time in which it is still there and its TCP flows are not.
+	namedDead bool
+}
+
+func (c canvas) life(r record.Record, pod string, s life) lane {
+	l := lane{label: s.label, bar: c.empty()}
 	var notes []string
-	removed, isRemoved := event(r, record.EndpointRemoved, pod)
+	gone, isGone := event(r, s.gone, pod)
 	end := int64(beyond)
-	if isRemoved {
-		end = removed.TNs
+	if isGone {
+		end = gone.TNs
 	}
 	c.fill(l.bar, c.from, end, '█', ink.green)
-	if e, ok := event(r, record.EndpointNotReady, pod); ok {
-		c.fill(l.bar, e.TNs, end, '▒', ink.yellow)
-		notes = append(notes, "not ready "+at(e))
+	if e, ok := event(r, s.turn, pod); ok {
+		c.fill(l.bar, e.TNs, end, s.turnMark, ink.yellow)
+		notes = append(notes, s.turnText+" "+at(e))
 	}
-	if dead, ok := lastEnd(r, record.TCP); ok && dead < end && isRemoved {
+	if dead, ok := lastEnd(r, record.TCP); s.namedDead && ok && dead < end && isGone {
 		c.fill(l.bar, dead, end, '░', ink.red)
 	}
-	if isRemoved {
+	if isGone {
 		c.mark(l.bar, end, '╳', ink.bold)
-		notes = append(notes, "removed "+at(removed))
+		notes = append(notes, s.goneText(gone)+" "+at(gone))
 	}
 	if len(notes) == 0 {
 		notes = append(notes, "no change seen")
@@ -121,27 +139,9 @@ func lastEnd(r record.Record, p record.Protocol) (t int64, ok bool) {
 }
 
 func (c canvas) container(r record.Record, pod string) lane {
-	l := lane{label: "container", bar: c.empty()}
-	var notes []string
-	exited, isExited := event(r, record.ContainerExited, pod)
-	end := int64(beyond)
-	if isExited {
-		end = exited.TNs
-	}
-	c.fill(l.bar, c.from, end, '█', ink.green)
-	if e, ok := event(r, record.ProbeSigterm, pod); ok {
-		c.fill(l.bar, e.TNs, end, '▓', ink.yellow)
-		notes = append(notes, "SIGTERM "+at(e))
-	}
-	if isExited {
-		c.mark(l.bar, end, '╳', ink.bold)
-		notes = append(notes, exitText(exited)+" "+at(exited))
-	}
-	if len(notes) == 0 {
-		notes = append(notes, "no change seen")
-	}
-	l.note = strings.Join(notes, ", ")
-	return l
+	return c.life(r, pod, life{
+		label: "container", turn: record.ProbeSigterm, turnMark: '▓', turnText: "SIGTERM", gone: record.ContainerExited, goneText: exitText,
+	})
 }
 
 func exitText(e record.Event) string {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -138,6 +139,7 @@ func startOnThread(p plan, n nodePlan, name string) error {
 		return err
 	}
 	pid := cmd.Process.Pid
+	prefer(pid, name)
 	// It outlives this process; reap collects it if it ends before.
 	if err := cmd.Process.Release(); err != nil {
 		return fmt.Errorf("let go of process %d: %w", pid, err)
@@ -156,6 +158,23 @@ func startOnThread(p plan, n nodePlan, name string) error {
 	}
 	// The thread is in the node's mount namespace, where the cluster's folder is kept.
 	return writeFile(p.pidFile(n, name), b, 0o644)
+}
+
+// autogroupNice is how much a program and what it starts outrank the others on a
+// machine that groups processes by session (sched(7), autogroup). On real nodes
+// the kubelet and the runtime do not wait for the control plane or for the
+// kube-proxies of other nodes; here they share its processors with all of them. On
+// two cores a SIGTERM came 133 to 261 ms after the delete without this, 51 to 82
+// ms with it, measured in turn on one idle machine. Pods are not touched: each is
+// a session and a group of its own.
+var autogroupNice = map[string]int{procContainerd: -15, procKubelet: -10}
+
+// prefer gives a program's session its rank. Where the kernel has no autogroups, or the
+// caller's own group comes first, it changes nothing and that is no error.
+func prefer(pid int, name string) {
+	if nice, ok := autogroupNice[name]; ok {
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0o644)
+	}
 }
 
 // systemPath is searched after the caller's PATH, which often lacks sbin.

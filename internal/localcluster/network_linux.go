@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -113,6 +114,13 @@ func plugNode(p plan, n nodePlan, sw *nsHandle, port string) error {
 func plugHost(p plan, sw *nsHandle) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = p.hostLink()
+	// An address that was chosen is one that udev leaves alone; the nodes must not
+	// find another behind it later.
+	attrs.HardwareAddr = make(net.HardwareAddr, 6)
+	if _, err := rand.Read(attrs.HardwareAddr); err != nil {
+		return fmt.Errorf("choose an address for link %s: %w", attrs.Name, err)
+	}
+	attrs.HardwareAddr[0] = attrs.HardwareAddr[0]&^1 | 2 // unicast, locally administered
 	handle, err := netlink.NewHandle()
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
@@ -123,7 +131,8 @@ func plugHost(p plan, sw *nsHandle) error {
 	if err := host.LinkAdd(cable); err != nil {
 		return fmt.Errorf("make link %s: %w", attrs.Name, err)
 	}
-	// The cluster's traffic stays in the cluster.
+	// The cluster's traffic stays in the cluster. A program that later turns forwarding on for the whole
+	// machine (Docker does) turns it on here too.
 	forwarding := "/proc/sys/net/ipv4/conf/" + attrs.Name + "/forwarding"
 	if err := os.WriteFile(forwarding, []byte("0"), 0o644); err != nil {
 		return fmt.Errorf("keep the cluster's traffic from this machine's other networks: %w", err)

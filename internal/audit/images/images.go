@@ -1,0 +1,43 @@
+// Package images knows the servers that well-known container images hold: which
+// signal stops them gently, what they do to their listener on it, and whether a
+// shell and a sleep program are in the image.
+//
+// It knows names of images and commands only; it pulls nothing. What an image's
+// tag or a rebuilt copy changes it cannot know, and says so.
+package images
+
+// Server is what is known about one server program.
+type Server struct {
+	// Name is nginx, httpd, haproxy, postgres, gunicorn, ...
+	Name string
+	// Gentle is the signal that lets it finish what it has, e.g. SIGQUIT.
+	Gentle string
+	// OnTERM says what SIGTERM does to it, in a phrase.
+	OnTERM string
+	// TERMDropsRequests: SIGTERM ends requests in flight.
+	TERMDropsRequests bool
+	// ClosesListener: on its stop signal it stops accepting at once, so that
+	// whoever still sends new connections is refused.
+	ClosesListener bool
+	// ImageStop is the STOPSIGNAL of the official image; "" where it sets none (then SIGTERM).
+	ImageStop string
+	// Official are the names of images that carry ImageStop, without registry and tag.
+	Official []string
+	// Sources is where this is written.
+	Sources []string
+}
+
+// Known is what an image reference and a command tell.
+type Known struct {
+	// Server is nil where neither image nor command names a known one.
+	Server *Server
+	// Official says that the image is the one that sets Server.ImageStop. A copy
+	// under another name may have lost it.
+	Official bool
+	// Shell says whether a shell is in the image: yes, no, or "" for unknown. A distroless or
+	// scratch-built image has none; its name often says so.
+	Shell string
+}
+
+// Identify says what is known of a container.
+func Identify(image string, command, args []string) Known { return identify(image, command, args) }

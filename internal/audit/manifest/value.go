@@ -1,8 +1,13 @@
 // Package manifest reads Kubernetes objects from YAML and JSON text and keeps
 // where each field stands, so that a finding can name file, line and path.
 //
-// It knows no kind, no rule and no file system: text in, objects out. What a
-// field means is the business of package model.
+// It knows no rule and no file system: text in, objects out. What a field means
+// is the business of package model. Of kinds it knows only which are worth
+// their memory: an object whose kind is in keptKinds, or that holds a Pod
+// template at spec.template, is kept whole, less its status (only a Service
+// keeps that) and the API server's bookkeeping. Of every other object, such
+// as a CustomResourceDefinition, a ConfigMap or a Secret, apiVersion, kind and
+// metadata stay, once its whole text was found to be well-formed.
 package manifest
 
 import (
@@ -24,16 +29,34 @@ const (
 	Map
 )
 
-// node is one place in a document. Nodes are many: keep them small.
+// node is one place in a document. Nodes are many: keep them at 64 bytes.
 type node struct {
-	kind Kind
-	// line and column start at 1; 0 means that the place is not known (an object from a cluster).
-	line, column int32
 	// text is the scalar as it was written, unquoted.
 	text string
-	// keys are a Map's field names, beside items; empty for a List.
-	keys  []string
-	items []*node
+	// key is the field's name where the node is in a Map.
+	key   string
+	items []node
+	// line and column of the value, from 1; 0 means that the place is not known
+	// (an object from a cluster). Columns count bytes; one beyond 65,535 is not known.
+	line   int32
+	column uint16
+	// above is how many lines above the value its key stands, at most 255.
+	above uint8
+	kind  Kind
+}
+
+// place sets where a value starts.
+func (n *node) place(line int32, column int) {
+	n.line = line
+	if n.column = uint16(column); column > 0xffff {
+		n.column = 0
+	}
+}
+
+// under names the field that a value belongs to, and the line of its name.
+func (n *node) under(key string, line int32) {
+	n.key = key
+	n.above = uint8(min(max(n.line-line, 0), 255))
 }
 
 // Value is one field of an object with everything below it. The zero Value is
@@ -58,9 +81,9 @@ func (v Value) At(keys ...string) Value {
 			return Value{}
 		}
 		next := Value{}
-		for i, have := range v.n.keys {
-			if have == k {
-				next = Value{v.n.items[i]}
+		for i := range v.n.items {
+			if n := &v.n.items[i]; n.key == k {
+				next = Value{n}
 				break
 			}
 		}
@@ -83,8 +106,8 @@ func (v Value) Items() iter.Seq2[int, Value] {
 		if v.Kind() != List {
 			return
 		}
-		for i, n := range v.n.items {
-			if !yield(i, Value{n}) {
+		for i := range v.n.items {
+			if !yield(i, Value{&v.n.items[i]}) {
 				return
 			}
 		}
@@ -97,15 +120,16 @@ func (v Value) Fields() iter.Seq2[string, Value] {
 		if v.Kind() != Map {
 			return
 		}
-		for i, n := range v.n.items {
-			if !yield(v.n.keys[i], Value{n}) {
+		for i := range v.n.items {
+			if n := &v.n.items[i]; !yield(n.key, Value{n}) {
 				return
 			}
 		}
 	}
 }
 
-// Text gives a scalar as it was written, and "" for anything else.
+// Text gives a scalar as it was written, without its quotes, and "" for anything
+// else. A truth value is true or false and a whole number decimal, however they are written.
 func (v Value) Text() string {
 	if k := v.Kind(); k == Absent || k == Null || k == List || k == Map {
 		return ""
@@ -128,9 +152,13 @@ func (v Value) Bool() (value, ok bool) {
 	return v.n.text == "true", true
 }
 
-// Position gives line and column, both from 1; 0, 0 where they are not known.
+// Position gives where the value itself starts: line, and column in bytes, both
+// from 1; 0, 0 where they are not known. Object.Line gives the line of a field's name.
 func (v Value) Position() (line, column int) {
 	if v.n == nil {
+		return 0, 0
+	}
+	if v.n.column == 0 {
 		return 0, 0
 	}
 	return int(v.n.line), int(v.n.column)

@@ -50,6 +50,7 @@ type Floors struct {
 
 // Drain is how long an application needs from SIGTERM to its exit, where its manifest says so.
 type Drain struct {
+	// Took is the longest that it gives itself: a server whose clients are done is gone sooner.
 	Took time.Duration
 	// From is the field that says so, e.g. the annotation or an argument of gunicorn.
 	From  string
@@ -59,21 +60,30 @@ type Drain struct {
 // Sum is one workload's budget, worked out.
 type Sum struct {
 	Grace time.Duration
-	// GraceSet is false where Kubernetes' default of 30 s stands in.
-	GraceSet bool
+	// GraceSet is false where Kubernetes' default of 30 s stands in; then GraceFrom is
+	// "default", else the field's path.
+	GraceSet  bool
+	GraceFrom string
 	// Hook is that of the serving container with the shortest known hook time: the
-	// first to close its sockets. HookKnown is false where a hook's length cannot be read.
+	// first to close its sockets. HookKnown is false where a hook's length cannot be read;
+	// then Hook is how long it surely keeps the server from being stopped.
 	Hook      time.Duration
 	HookKnown bool
-	// Slowest is the path with the greatest floor; nil where nothing known reaches the workload.
+	// LongHook is the longest hook of a serving container, which is what the grace period
+	// must hold. It is Hook where all hooks are alike.
+	LongHook      time.Duration
+	LongHookKnown bool
+	// Slowest is the path with the greatest floor; nil where nothing reaches the workload
+	// of which a floor is known.
 	Slowest *Floor
 	All     []Floor
 	Drain   Drain
 }
 
-// Fits gives what is left of the grace period after hook and drain, and whether both are known.
+// Fits gives what is left of the grace period after the longest hook and the drain, and
+// whether both are known.
 func (s Sum) Fits() (left time.Duration, known bool) {
-	return s.Grace - s.Hook - s.Drain.Took, s.HookKnown && s.Drain.Known
+	return s.Grace - s.LongHook - s.Drain.Took, s.LongHookKnown && s.Drain.Known
 }
 
 // Of works out a workload's budget.

@@ -47,7 +47,11 @@ type IntOrPercent struct {
 // Workload is one owner of Pods, or a bare Pod.
 type Workload struct {
 	Object *manifest.Object
-	// PodPath is the path of the Pod template in the object, "spec.template" or
+	// PodObject is the object that holds the Pod template: Object itself, but for an Argo
+	// Rollout with a workloadRef the one that this names. PodPath and the paths of
+	// containers, probes and hooks are paths in it.
+	PodObject *manifest.Object
+	// PodPath is the path of the Pod template in PodObject, "spec.template" or
 	// "spec.jobTemplate.spec.template"; "" for a bare Pod, whose spec is "spec".
 	PodPath string
 	// Replicas is the wanted count: 1 by default; for a DaemonSet N is 0, because the
@@ -94,7 +98,8 @@ type Pod struct {
 type Container struct {
 	Name, Image   string
 	Command, Args []string
-	// Env holds the literal values; a value from elsewhere is "" and listed in EnvFrom.
+	// Env holds the literal values; a value from elsewhere is "" and listed in EnvFrom
+	// by its variable's name. A whole source of variables is listed as configMap/NAME or secret/NAME.
 	Env     map[string]string
 	EnvFrom []string
 	Ports   []Port
@@ -111,8 +116,10 @@ type Container struct {
 
 // Port is one containerPort.
 type Port struct {
-	Name     string
-	Number   int64
+	Name   string
+	Number int64
+	// HostPort is 0 where it is not written, although a Pod with hostNetwork has all
+	// its ports on the host.
 	HostPort int64
 	Protocol string // TCP by default
 }
@@ -141,9 +148,16 @@ type Hook struct {
 	// Took is how long the hook holds the container, where its text says so
 	// (sleep, or a command that only sleeps); Known is false elsewhere. A command that
 	// does more than sleep has AtLeast: the sleeps that surely run in it.
+	// Known implies that AtLeast is Took; nothing is longer than Endless.
 	Took    time.Duration
 	Known   bool
 	AtLeast time.Duration
+	// SleepsFirst is how much of AtLeast passes before the hook runs anything that
+	// may stop the server: a hook that stops it and sleeps then holds nothing open.
+	SleepsFirst time.Duration
+	// Broken says why the hook fails at once as it is written, so that it holds the
+	// container for no time; "" where nothing is seen to be wrong.
+	Broken string
 	// Shell says that the command needs a shell, Sleeper that it needs a sleep program.
 	Shell, Sleeper bool
 	At             string
@@ -163,6 +177,12 @@ type Service struct {
 	SessionAffinity                              string
 	LoadBalancerClass                            string
 	Annotations                                  map[string]string
+	// Endpoints counts the endpoints that EndpointSlices of the input list for it. They are
+	// how a Service without a selector, or of Pods that no known kind owns, gets its traffic through.
+	Endpoints int
+	// OtherPods counts Pods that its selector matches and that belong to a kind of owner which
+	// is no Workload here, such as a custom resource. It is counted only where Workloads is empty.
+	OtherPods int
 	// Workloads that its selector matches, and the fronts that send to it.
 	Workloads []*Workload
 	Fronts    []*Front
@@ -203,27 +223,33 @@ type PDB struct {
 	MaxUnavailable IntOrPercent
 	// UnhealthyPodEvictionPolicy: IfHealthyBudget by default.
 	UnhealthyPodEvictionPolicy string
-	Workloads                  []*Workload
+	// OtherPods is as for a Service.
+	OtherPods int
+	Workloads []*Workload
 }
 
-// HPA is one HorizontalPodAutoscaler.
+// HPA is one HorizontalPodAutoscaler, or a KEDA ScaledObject, from which KEDA makes one.
 type HPA struct {
 	Object      *manifest.Object
 	TargetKind  string
 	TargetName  string
-	MinReplicas Int // default 1
-	MaxReplicas Int
+	MinReplicas Int // default 1; KEDA's 0
+	MaxReplicas Int // no default, N is 0; KEDA's 100
 	// ScaleDownStabilization in seconds; default 300.
 	ScaleDownStabilization Int
-	Workload               *Workload
+	// Cooldown is KEDA's cooldownPeriod, in seconds; default 300. It goes before the step to
+	// zero replicas and no other. 0 for a HorizontalPodAutoscaler.
+	Cooldown Int
+	// Workload is nil where the input does not hold the target.
+	Workload *Workload
 }
 
 // Selector is a label selector with expressions.
 type Selector struct {
 	Labels      map[string]string
 	Expressions []Requirement
-	// Set is false where no selector is written at all. An empty one that is
-	// written matches everything (policy/v1).
+	// Set is false where no selector is written at all: it matches nothing. An empty one
+	// that is written matches everything (policy/v1).
 	Set bool
 }
 

@@ -10,3 +10,8 @@ import _ "embed"
 //
 //go:embed record-v1.json
 var RecordV1 []byte
+
+// AuditV1 is the schema of an audit's report, drainproof.dev/audit/v1 (JSON Schema 2020-12).
+//
+//go:embed audit-v1.json
+var AuditV1 []byte

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/drainproof/drainproof/internal/audit/finding"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/testkit/records"
 	"github.com/drainproof/drainproof/schema"
@@ -111,72 +112,104 @@ type node struct {
 	Defs        map[string]*node `json:"$defs"`
 }
 
-// TestSchemaMatchesTypes walks the Go types and the schema side by side: same fields,
+// TestSchemaMatchesTypes walks the Go types and the schemas side by side: same fields,
 // same nullability, every field required unless Go may leave it out, and described.
 func TestSchemaMatchesTypes(t *testing.T) {
-	var root node
-	if err := json.Unmarshal(schema.RecordV1, &root); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		name   string
+		schema []byte
+		typ    reflect.Type
+	}{
+		{"record", schema.RecordV1, reflect.TypeFor[record.Record]()},
+		{"audit", schema.AuditV1, reflect.TypeFor[finding.Report]()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &walk{t: t, used: map[string]bool{}}
+			if err := json.Unmarshal(c.schema, &w.root); err != nil {
+				t.Fatal(err)
+			}
+			w.compare(c.name, c.typ, &w.root)
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(w.root.Defs)), slices.Sorted(maps.Keys(w.used))); diff != "" {
+				t.Errorf("definitions that no field uses (-schema +used):\n%s", diff)
+			}
+		})
 	}
-	used := map[string]bool{}
-	var walk func(path string, typ reflect.Type, n *node)
-	walk = func(path string, typ reflect.Type, n *node) {
-		nullable := typ.Kind() == reflect.Pointer
-		if nullable {
-			typ = typ.Elem()
+}
+
+// walk is one comparison of types with a schema.
+type walk struct {
+	t    *testing.T
+	root node
+	used map[string]bool
+}
+
+func (w *walk) compare(path string, typ reflect.Type, n *node) {
+	nullable := typ.Kind() == reflect.Pointer
+	if nullable {
+		typ = typ.Elem()
+	}
+	if len(n.OneOf) == 2 {
+		if !nullable || n.OneOf[1].Type != "null" {
+			w.t.Errorf("%s: the schema allows null, Go does not", path)
 		}
-		if len(n.OneOf) == 2 {
-			if !nullable || n.OneOf[1].Type != "null" {
-				t.Errorf("%s: the schema allows null, Go does not", path)
-			}
-			n = n.OneOf[0]
-		} else if list, ok := n.Type.([]any); ok {
-			if !nullable || !slices.Contains(list, "null") {
-				t.Errorf("%s: the schema allows %v", path, list)
-			}
-		} else if nullable {
-			t.Errorf("%s: Go allows null, the schema does not", path)
+		n = n.OneOf[0]
+	} else if list, ok := n.Type.([]any); ok {
+		if !nullable || !slices.Contains(list, "null") {
+			w.t.Errorf("%s: the schema allows %v", path, list)
 		}
-		if n.Ref != "" {
-			name := strings.TrimPrefix(n.Ref, "#/$defs/")
-			used[name] = true
-			n = root.Defs[name]
+	} else if nullable {
+		w.t.Errorf("%s: Go allows null, the schema does not", path)
+	}
+	if n.Ref != "" {
+		name := strings.TrimPrefix(n.Ref, "#/$defs/")
+		w.used[name] = true
+		n = w.root.Defs[name]
+	}
+	switch {
+	case typ == reflect.TypeFor[time.Time]():
+	case typ.Kind() == reflect.Slice:
+		w.compare(path+"[]", typ.Elem(), n.Items)
+	case typ.Kind() == reflect.Struct:
+		if n.Additional != false {
+			w.t.Errorf("%s: additionalProperties is not false", path)
 		}
-		switch {
-		case typ == reflect.TypeFor[time.Time]():
-		case typ.Kind() == reflect.Slice:
-			walk(path+"[]", typ.Elem(), n.Items)
-		case typ.Kind() == reflect.Struct:
-			if n.Additional != false {
-				t.Errorf("%s: additionalProperties is not false", path)
-			}
-			seen := map[string]bool{}
-			for i := range typ.NumField() {
-				name, opts, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-				seen[name] = true
-				p := n.Properties[name]
-				if p == nil {
-					t.Errorf("%s.%s is not in the schema", path, name)
-					continue
-				}
-				if p.Description == "" {
-					t.Errorf("%s.%s has no description", path, name)
-				}
-				if required := slices.Contains(n.Required, name); required == (opts == "omitempty") {
-					t.Errorf("%s.%s: required is %v in the schema, and Go's tag says %q", path, name, required, opts)
-				}
-				walk(path+"."+name, typ.Field(i).Type, p)
-			}
-			for name := range n.Properties {
-				if !seen[name] {
-					t.Errorf("%s.%s is in the schema only", path, name)
-				}
+		seen := map[string]bool{}
+		w.fields(path, typ, n, seen)
+		for name := range n.Properties {
+			if !seen[name] {
+				w.t.Errorf("%s.%s is in the schema only", path, name)
 			}
 		}
 	}
-	walk("record", reflect.TypeFor[record.Record](), &root)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(root.Defs)), slices.Sorted(maps.Keys(used))); diff != "" {
-		t.Errorf("definitions that no field uses (-schema +used):\n%s", diff)
+}
+
+func (w *walk) fields(path string, typ reflect.Type, n *node, seen map[string]bool) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		if f.Anonymous {
+			w.fields(path, f.Type, n, seen)
+			continue
+		}
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		seen[name] = true
+		p := n.Properties[name]
+		if p == nil {
+			w.t.Errorf("%s.%s is not in the schema", path, name)
+			continue
+		}
+		if p.Description == "" {
+			w.t.Errorf("%s.%s has no description", path, name)
+		}
+		optional := opts == "omitempty" || opts == "omitzero"
+		if slices.Contains(n.Required, name) == optional {
+			w.t.Errorf("%s.%s: required is %v in the schema, and Go's tag says %q", path, name, optional, opts)
+		}
+		inner := f.Type
+		if optional && inner.Kind() == reflect.Pointer {
+			// Left out rather than null.
+			inner = inner.Elem()
+		}
+		w.compare(path+"."+name, inner, p)
 	}
 }
 
@@ -205,6 +238,22 @@ func TestSchemaEnums(t *testing.T) {
 	}
 	if diff := cmp.Diff(words(record.Completenesses()), root.Properties["completeness"].Enum); diff != "" {
 		t.Errorf("completeness (-Go +schema):\n%s", diff)
+	}
+}
+
+func TestAuditEnums(t *testing.T) {
+	var root node
+	if err := json.Unmarshal(schema.AuditV1, &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, def := range []string{"finding", "suppressed"} {
+		p := root.Defs[def].Properties
+		if diff := cmp.Diff(words(finding.Topics), p["topic"].Enum); diff != "" {
+			t.Errorf("%s.topic (-Go +schema):\n%s", def, diff)
+		}
+		if diff := cmp.Diff(words([]finding.Severity{finding.Error, finding.Warning, finding.Info}), p["severity"].Enum); diff != "" {
+			t.Errorf("%s.severity (-Go +schema):\n%s", def, diff)
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
   drainproof run --arm drain --trigger delete --grace 6s  one trial on it
   drainproof run -f experiments/quick.yaml --out quick    a whole set of trials
   drainproof report quick                                 read it again
+  drainproof audit -f manifests/                          what will lose traffic, before the release
   drainproof cluster down`,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: versionString(),
@@ -114,7 +115,7 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fault.Usagef("see `"+c.CommandPath()+" --help`", "%v", err)
 	})
-	root.AddCommand(a.runCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
+	root.AddCommand(a.runCommand(), a.auditCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
 		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.workerCommand(), a.versionCommand())
 	a.markStart(root)
 	return root

@@ -50,6 +50,9 @@ func (c *Cluster) Server() string { return c.config.Host }
 // matters of it comes back as errors and watch health. The library's logger is one per process.
 var quietKlog = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
 
+// Version is the API server's, such as v1.37.2.
+func (c *Cluster) Version() string { return c.version }
+
 // Connect reads the kubeconfig, picks the context and asks the API server for
 // its version. Errors are faults: no kubeconfig, no such context, no answer.
 func Connect(ctx context.Context, o Options) (*Cluster, error) {

@@ -1,0 +1,139 @@
+// Package audit judges a model: it runs the rules, then applies what the user
+// chose to live with (annotations, a configuration file, a baseline), and gives the
+// report's document.
+//
+// It is pure: files, clusters and terminals are the command layer's business.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/audit/budget"
+	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/audit/manifest"
+	"github.com/drainproof/drainproof/internal/audit/model"
+	"github.com/drainproof/drainproof/internal/audit/rules"
+)
+
+// Options are the user's choices.
+type Options struct {
+	// Version is the tool's.
+	Version string
+	// Server is the Kubernetes version that the objects are for.
+	Server Server
+	// Config is the configuration file's; the zero Config changes nothing.
+	Config Config
+	// Baseline holds old debts; nil without one.
+	Baseline *Baseline
+	// At is when the audit is made.
+	At time.Time
+}
+
+// Run judges the model.
+func Run(m *model.Model, o Options) finding.Report {
+	var r finding.Report
+	r.Schema, r.Tool.Version, r.At = finding.Schema, o.Version, o.At
+	r.Kubernetes, r.Objects = o.Server.String(), m.Objects
+	r.Workloads, r.Findings, r.Suppressed = []finding.Workload{}, []finding.Finding{}, []finding.Suppressed{}
+	r.Notes = append([]string{}, m.Notes...)
+
+	floors := o.Config.Floored()
+	found := rules.Check(m, o.Server.Minor, floors)
+	marks := newMarks(m)
+	for _, f := range found {
+		f, by, reason := o.Config.apply(f)
+		if by == "" {
+			by, reason = marks.suppress(f)
+		}
+		if by == "" && o.Baseline.holds(f) {
+			by, reason = "baseline", "known before"
+		}
+		if by != "" {
+			r.Suppressed = append(r.Suppressed, finding.Suppressed{Finding: f, By: by, Reason: reason})
+			continue
+		}
+		r.Findings = append(r.Findings, f)
+	}
+	r.Notes = append(r.Notes, marks.notes()...)
+	r.Notes = append(r.Notes, o.Baseline.notes(found)...)
+	order(r.Findings)
+	for _, w := range m.Workloads {
+		sum := budget.Of(w, floors)
+		doc := finding.Workload{Object: objectOf(w.Object), File: w.Object.File, Line: w.Object.Line(""), Paths: []string{}, Budget: sum.Document()}
+		for _, f := range sum.All {
+			if !slices.Contains(doc.Paths, f.Path) {
+				doc.Paths = append(doc.Paths, f.Path)
+			}
+		}
+		doc.Verdict = verdict(doc, r.Findings)
+		r.Workloads = append(r.Workloads, doc)
+	}
+	return r
+}
+
+// order sorts the worst first, and keeps the order of rules and input among equals.
+func order(fs []finding.Finding) {
+	slices.SortStableFunc(fs, func(a, b finding.Finding) int {
+		return cmp.Compare(b.Severity.Rank(), a.Severity.Rank())
+	})
+}
+
+// verdict is the line that a person reads first.
+func verdict(w finding.Workload, fs []finding.Finding) string {
+	var own []finding.Finding
+	for _, f := range fs {
+		if f.Object == w.Object || f.Workload != nil && *f.Workload == w.Object {
+			own = append(own, f)
+		}
+	}
+	worst := finding.Severity("")
+	for _, f := range own {
+		if f.Severity.Rank() > worst.Rank() {
+			worst = f.Severity
+		}
+	}
+	switch {
+	case len(w.Paths) == 0 && len(own) == 0:
+		return "nothing in the input sends it traffic"
+	case len(w.Paths) == 0:
+		return "nothing in the input sends it traffic, but it has findings of its own"
+	case worst == finding.Error:
+		return "loses traffic when it is terminated"
+	case worst == finding.Warning:
+		return "can lose traffic when it is terminated"
+	case worst == finding.Info:
+		return "depends on the application: see the questions"
+	case w.Budget.LeftNs == nil:
+		return "no loss found; what the application does on its stop signal is not known"
+	}
+	return fmt.Sprintf("no loss found; %s of the grace period are left", time.Duration(*w.Budget.LeftNs))
+}
+
+func objectOf(o *manifest.Object) finding.Object {
+	return finding.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+// describe names an object as the output does.
+func describe(o finding.Object) string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return strings.TrimSpace(o.Kind + " " + name)
+}
+
+// Docs gives the rules' documentation.
+func Docs() []finding.RuleDoc {
+	var docs []finding.RuleDoc
+	for _, r := range rules.All() {
+		docs = append(docs, finding.RuleDoc{
+			ID: r.ID, Topic: r.Topic, Severity: r.Severity, Title: r.Title,
+			Physics: r.Physics, Sources: r.Sources, Remedy: r.Remedy,
+		})
+	}
+	return docs
+}

@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/drainproof/drainproof/internal/audit/budget"
+	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/audit/rules"
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+// Config is the configuration file: what a team decided once for all its manifests.
+type Config struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Kubernetes is the version that the manifests are for, e.g. v1.34; the flag wins.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// FailOn is the severity from which on the command fails; the flag wins.
+	FailOn finding.Severity `json:"failOn,omitempty"`
+	// Rules changes single rules by their ID.
+	Rules map[string]RuleConfig `json:"rules,omitempty"`
+	// Floors replaces the floor of a path by what was measured on the team's own clusters, e.g. clusterip: 5s.
+	Floors map[string]string `json:"floors,omitempty"`
+	// Ignore suppresses findings by object.
+	Ignore []Ignore `json:"ignore,omitempty"`
+
+	parsed map[string]time.Duration
+	file   string
+}
+
+// RuleConfig changes one rule.
+type RuleConfig struct {
+	// Severity is error, warning, info, or off.
+	Severity finding.Severity `json:"severity"`
+	// Reason is needed for off.
+	Reason string `json:"reason,omitempty"`
+}
+
+const off finding.Severity = "off"
+
+// Ignore suppresses one rule on the objects that match. Empty fields match all;
+// name and namespace are shell patterns.
+type Ignore struct {
+	Rule      string `json:"rule"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Reason    string `json:"reason"`
+}
+
+var paths = []string{budget.ClusterIP, budget.NodePort, budget.LoadBalancer, budget.Ingress, budget.Gateway, budget.Headless, budget.HostPort, budget.Registry}
+
+// ParseConfig reads a configuration file's text. Unknown fields and rules are errors:
+// a spelling mistake must not switch a check off.
+func ParseConfig(file string, text []byte) (Config, error) {
+	const next = "see docs/audit.md for its fields"
+	bad := func(format string, args ...any) (Config, error) {
+		return Config{}, fault.Usagef(next, "configuration %s: %s", file, fmt.Sprintf(format, args...))
+	}
+	var c Config
+	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+		return bad("%v", err)
+	}
+	if c.APIVersion != "drainproof.dev/v1" || c.Kind != "AuditConfig" {
+		return bad("wants apiVersion drainproof.dev/v1 and kind AuditConfig, has %q and %q", c.APIVersion, c.Kind)
+	}
+	known := map[string]bool{}
+	for _, r := range rules.All() {
+		known[r.ID] = true
+	}
+	for id, r := range c.Rules {
+		switch {
+		case !known[id]:
+			return bad("there is no rule %q", id)
+		case r.Severity != off && r.Severity.Rank() == 0:
+			return bad("rules.%s.severity is %q: error, warning, info or off", id, r.Severity)
+		case r.Severity == off && r.Reason == "":
+			return bad("rules.%s is off and has no reason", id)
+		}
+	}
+	for i, g := range c.Ignore {
+		switch {
+		case !known[g.Rule]:
+			return bad("ignore[%d]: there is no rule %q", i, g.Rule)
+		case g.Reason == "":
+			return bad("ignore[%d] has no reason", i)
+		}
+		for _, pattern := range []string{g.Name, g.Namespace} {
+			if _, err := path.Match(pattern, ""); err != nil {
+				return bad("ignore[%d]: pattern %q: %v", i, pattern, err)
+			}
+		}
+	}
+	if c.FailOn != "" && c.FailOn != "never" && c.FailOn.Rank() == 0 {
+		return bad("failOn is %q: error, warning, info or never", c.FailOn)
+	}
+	if c.Kubernetes != "" {
+		if _, err := ParseServer(c.Kubernetes); err != nil {
+			return bad("kubernetes: %v", err)
+		}
+	}
+	c.parsed = map[string]time.Duration{}
+	for p, text := range c.Floors {
+		d, err := time.ParseDuration(text)
+		switch {
+		case !slices.Contains(paths, p):
+			return bad("floors: there is no path %q (%v)", p, paths)
+		case err != nil || d < 0 || d > 24*time.Hour:
+			return bad("floors.%s is %q: a duration such as 5s", p, text)
+		}
+		c.parsed[p] = d
+	}
+	c.file = file
+	return c, nil
+}
+
+// floors gives the floors that replace the defaults.
+func (c Config) floors() map[string]budget.Floor {
+	all := map[string]budget.Floor{}
+	for p, d := range c.parsed {
+		all[p] = budget.Floor{Path: p, Least: d, Measured: true, Source: "configuration " + c.file}
+	}
+	return all
+}
+
+// Floored gives the floors that the configuration leads to.
+func (c Config) Floored() budget.Floors { return budget.Floors{Measured: c.floors()} }
+
+// apply gives the finding as the configuration wants it, and who suppresses it and why; by is "" if nobody.
+func (c Config) apply(f finding.Finding) (changed finding.Finding, by, reason string) {
+	if r, ok := c.Rules[f.Rule]; ok {
+		if r.Severity == off {
+			return f, "config", r.Reason
+		}
+		f.Severity = r.Severity
+	}
+	for _, g := range c.Ignore {
+		if g.Rule == f.Rule && (g.matches(f.Object) || f.Workload != nil && g.matches(*f.Workload)) {
+			return f, "config", g.Reason
+		}
+	}
+	return f, "", ""
+}
+
+func (g Ignore) matches(o finding.Object) bool {
+	return (g.Kind == "" || g.Kind == o.Kind) && matches(g.Namespace, o.Namespace) && matches(g.Name, o.Name)
+}
+
+func matches(pattern, s string) bool {
+	ok, err := path.Match(pattern, s)
+	return pattern == "" || err == nil && ok
+}

@@ -1,0 +1,35 @@
+package audit
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// Server is a Kubernetes version, as far as features depend on it.
+type Server struct {
+	Minor int
+	// Text is the version as it was given.
+	Text string
+}
+
+// DefaultServer is assumed where nobody says which version runs: the oldest that was
+// supported upstream when this was written (v1.34, the first with preStop.sleep as a stable feature).
+var DefaultServer = Server{Minor: 34, Text: "v1.34"}
+
+func (s Server) String() string { return s.Text }
+
+var serverVersion = regexp.MustCompile(`^v?1\.(\d{1,3})(\.\d+)?([-+].*)?$`)
+
+// ParseServer reads v1.34, 1.34 or v1.34.4-gke.100.
+func ParseServer(text string) (Server, error) {
+	m := serverVersion.FindStringSubmatch(text)
+	if m == nil {
+		return Server{}, fmt.Errorf("%q is not a Kubernetes version such as v1.34", text)
+	}
+	minor, err := strconv.Atoi(m[1])
+	if err != nil {
+		return Server{}, fmt.Errorf("%q is not a Kubernetes version such as v1.34: %w", text, err)
+	}
+	return Server{Minor: minor, Text: text}, nil
+}

@@ -127,7 +127,7 @@ kind: AuditConfig
 rules:
   DP501: {severity: info}
 ignore:
-  - {rule: DP103, kind: Deployment, namespace: sh*, name: we?, reason: measured to be harmless}
+  - {rule: DP103, kind: Deployment, namespace: sh*, name: "we?", reason: measured to be harmless}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestConfigRefusals(t *testing.T) {
 		head + "rule: {}\n":                                      "rule",
 		head + "rules: {DP999: {severity: info}}\n":              "DP999",
 		head + "rules: {DP501: {severity: loud}}\n":              "loud",
-		head + "rules: {DP501: {severity: off}}\n":               "reason",
+		head + "rules: {DP501: {severity: ignore}}\n":            "reason",
 		head + "ignore: [{rule: DP501}]\n":                       "reason",
 		head + "ignore: [{rule: DP5, reason: x}]\n":              "DP5",
 		head + "ignore: [{rule: DP501, name: '[', reason: x}]\n": "pattern",

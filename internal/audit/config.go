@@ -35,13 +35,14 @@ type Config struct {
 
 // RuleConfig changes one rule.
 type RuleConfig struct {
-	// Severity is error, warning, info, or off.
+	// Severity is error, warning, info, or ignore.
 	Severity finding.Severity `json:"severity"`
-	// Reason is needed for off.
+	// Reason is needed for ignore.
 	Reason string `json:"reason,omitempty"`
 }
 
-const off finding.Severity = "off"
+// ignored stands in a configuration only. It is not "off", which YAML 1.1 takes for false.
+const ignored finding.Severity = "ignore"
 
 // Ignore suppresses one rule on the objects that match. Empty fields match all;
 // name and namespace are shell patterns.
@@ -77,10 +78,10 @@ func ParseConfig(file string, text []byte) (Config, error) {
 		switch {
 		case !known[id]:
 			return bad("there is no rule %q", id)
-		case r.Severity != off && r.Severity.Rank() == 0:
-			return bad("rules.%s.severity is %q: error, warning, info or off", id, r.Severity)
-		case r.Severity == off && r.Reason == "":
-			return bad("rules.%s is off and has no reason", id)
+		case r.Severity != ignored && r.Severity.Rank() == 0:
+			return bad("rules.%s.severity is %q: error, warning, info or ignore", id, r.Severity)
+		case r.Severity == ignored && r.Reason == "":
+			return bad("rules.%s is ignored and has no reason", id)
 		}
 	}
 	for i, g := range c.Ignore {
@@ -134,7 +135,7 @@ func (c Config) Floored() budget.Floors { return budget.Floors{Measured: c.floor
 // apply gives the finding as the configuration wants it, and who suppresses it and why; by is "" if nobody.
 func (c Config) apply(f finding.Finding) (changed finding.Finding, by, reason string) {
 	if r, ok := c.Rules[f.Rule]; ok {
-		if r.Severity == off {
+		if r.Severity == ignored {
 			return f, "config", r.Reason
 		}
 		f.Severity = r.Severity

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type auditInput struct {
 	allSpaces  bool
 	kubernetes string
 	config     string
+
+	// read are the names of the files that held objects, in their order.
+	read []string
 }
 
 func (in *auditInput) bind(cmd *cobra.Command) {
@@ -109,7 +113,12 @@ func (a *app) readAudit(ctx context.Context, in *auditInput, c audit.Config) (*m
 			return nil, server, fault.Usagef("write it as v1.34", "--kubernetes: %v", err)
 		}
 	}
-	m := model.Build(objects, model.Options{Live: in.isLive()})
+	for _, o := range objects {
+		if o.File != "" && !slices.Contains(in.read, o.File) {
+			in.read = append(in.read, o.File)
+		}
+	}
+	m := model.Build(objects, model.Options{Live: in.isLive(), Namespaces: in.namespaces})
 	m.Notes = append(notes, m.Notes...)
 	if m.Objects == 0 {
 		return nil, server, fault.Usagef("check the path or the namespaces", "the input holds no Kubernetes object")

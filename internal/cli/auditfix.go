@@ -189,7 +189,7 @@ func (a *app) fixOverlay(in *auditInput, changes []fix.Change, dir string) error
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fault.Usagef("choose a new folder, or empty this one", "folder %s is not empty", dir)
 	}
-	resources := fix.Resources(changes, dir)
+	resources := fix.Resources(in.read, dir)
 	if in.kustomize != "" {
 		to, err := filepath.Rel(dir, in.kustomize)
 		if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,10 +90,21 @@ func setFault(err error) error {
 
 func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of a record", Args: exactArgs(),
-		Example: `  drainproof schema > record-v1.json`,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := a.Out.Write(schema.RecordV1)
+		Use: "schema [record|audit]", Short: "Print the JSON Schema of a record, or of an audit's JSON",
+		Example: `  drainproof schema > record-v1.json
+  drainproof schema audit > audit-v1.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] != "record" && args[0] != "audit" {
+				return fault.Usagef("name one of them: record or audit", "there is no schema %q", strings.Join(args, " "))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			text := schema.RecordV1
+			if len(args) == 1 && args[0] == "audit" {
+				text = schema.AuditV1
+			}
+			_, err := a.Out.Write(text)
 			return err
 		},
 	}

@@ -15,28 +15,30 @@ type auditResource struct {
 	path, name string
 	// optional resources come with a CRD that a cluster may lack.
 	optional bool
+	// fields is a field selector; "" for all.
+	fields string
 }
 
 var auditResources = []auditResource{
-	{"/apis/apps/v1", "deployments", false},
-	{"/apis/apps/v1", "statefulsets", false},
-	{"/apis/apps/v1", "daemonsets", false},
-	{"/apis/apps/v1", "replicasets", false},
-	{"/apis/argoproj.io/v1alpha1", "rollouts", true},
-	{"/api/v1", "replicationcontrollers", false},
-	{"/api/v1", "pods", false},
-	{"/api/v1", "services", false},
-	{"/apis/discovery.k8s.io/v1", "endpointslices", false},
-	{"/apis/networking.k8s.io/v1", "ingresses", false},
-	{"/apis/gateway.networking.k8s.io/v1", "gateways", true},
-	{"/apis/gateway.networking.k8s.io/v1", "httproutes", true},
-	{"/apis/gateway.networking.k8s.io/v1", "grpcroutes", true},
-	{"/apis/gateway.networking.k8s.io/v1alpha2", "tlsroutes", true},
-	{"/apis/gateway.networking.k8s.io/v1alpha2", "tcproutes", true},
-	{"/apis/gateway.networking.k8s.io/v1alpha2", "udproutes", true},
-	{"/apis/policy/v1", "poddisruptionbudgets", false},
-	{"/apis/autoscaling/v2", "horizontalpodautoscalers", false},
-	{"/apis/keda.sh/v1alpha1", "scaledobjects", true},
+	{"/apis/apps/v1", "deployments", false, ""},
+	{"/apis/apps/v1", "statefulsets", false, ""},
+	{"/apis/apps/v1", "daemonsets", false, ""},
+	{"/apis/apps/v1", "replicasets", false, ""},
+	{"/apis/argoproj.io/v1alpha1", "rollouts", true, ""},
+	{"/api/v1", "replicationcontrollers", false, ""},
+	{"/api/v1", "pods", false, "status.phase!=Succeeded,status.phase!=Failed"},
+	{"/api/v1", "services", false, ""},
+	{"/apis/discovery.k8s.io/v1", "endpointslices", false, ""},
+	{"/apis/networking.k8s.io/v1", "ingresses", false, ""},
+	{"/apis/gateway.networking.k8s.io/v1", "gateways", true, ""},
+	{"/apis/gateway.networking.k8s.io/v1", "httproutes", true, ""},
+	{"/apis/gateway.networking.k8s.io/v1", "grpcroutes", true, ""},
+	{"/apis/gateway.networking.k8s.io/v1alpha2", "tlsroutes", true, ""},
+	{"/apis/gateway.networking.k8s.io/v1alpha2", "tcproutes", true, ""},
+	{"/apis/gateway.networking.k8s.io/v1alpha2", "udproutes", true, ""},
+	{"/apis/policy/v1", "poddisruptionbudgets", false, ""},
+	{"/apis/autoscaling/v2", "horizontalpodautoscalers", false, ""},
+	{"/apis/keda.sh/v1alpha1", "scaledobjects", true, ""},
 }
 
 // auditPage is how many objects one request asks for: a bound on memory, not on the result.
@@ -59,7 +61,7 @@ func AuditObjects[T any](ctx context.Context, c *Cluster, namespaces []string, p
 	allowed := 0
 	for _, r := range auditResources {
 		for _, place := range places {
-			found, err := listPages(ctx, c, r.path+place+"/"+r.name, auditPage, func(page []byte) ([]T, error) { return parse(r.name, page) })
+			found, err := listPages(ctx, c, r.path+place+"/"+r.name, r.fields, auditPage, func(page []byte) ([]T, error) { return parse(r.name, page) })
 			switch {
 			case err == nil:
 				allowed++
@@ -87,7 +89,7 @@ func inPlace(place string) string {
 	return " in namespace " + strings.TrimPrefix(place, "/namespaces/")
 }
 
-func listPages[T any](ctx context.Context, c *Cluster, path string, limit int, parse func([]byte) ([]T, error)) ([]T, error) {
+func listPages[T any](ctx context.Context, c *Cluster, path, fields string, limit int, parse func([]byte) ([]T, error)) ([]T, error) {
 	var all []T
 	token := ""
 	for {
@@ -95,13 +97,16 @@ func listPages[T any](ctx context.Context, c *Cluster, path string, limit int, p
 		if limit > 0 {
 			req = req.Param("limit", fmt.Sprint(limit))
 		}
+		if fields != "" {
+			req = req.Param("fieldSelector", fields)
+		}
 		if token != "" {
 			req = req.Param("continue", token)
 		}
 		page, err := req.Do(ctx).Raw()
 		if token != "" && apierrors.IsResourceExpired(err) {
 			// The list grew old while it was read: once more, in one piece.
-			return listPages(ctx, c, path, 0, parse)
+			return listPages(ctx, c, path, fields, 0, parse)
 		}
 		if err != nil {
 			return nil, err

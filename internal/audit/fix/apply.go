@@ -63,7 +63,7 @@ func Apply(files map[string][]byte, changes []Change) (map[string][]byte, error)
 			refused = append(refused, refuse(of[file], err.Error())...)
 			continue
 		}
-		after := s.apply(bundles(of[file]))
+		after := s.apply(s.located(bundles(of[file])))
 		if !bytes.Equal(after, text) {
 			done[file] = after
 		}
@@ -105,11 +105,22 @@ func bundles(changes []Change) []bundle {
 	return all
 }
 
+// located is a bundle with its places in the text.
+type located struct {
+	bundle
+	splices []splice
+	// edits are those of each object, by its index.
+	edits map[int][]edit
+	added []tree
+}
+
 // sheet is one file at work.
 type sheet struct {
 	file    string
 	page    *page
 	objects []*manifest.Object
+	// at gives the index of the object that starts at a line and column.
+	at      map[[2]int]int
 	refused []Change
 }
 
@@ -118,10 +129,65 @@ func open(file string, text []byte) (*sheet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s again: %w", file, err)
 	}
-	return &sheet{file: file, page: newPage(text), objects: objects}, nil
+	s := &sheet{file: file, page: newPage(text), objects: objects, at: make(map[[2]int]int, len(objects))}
+	for i, o := range objects {
+		line, column := o.Root.Position()
+		s.at[[2]int{line, column}] = i
+	}
+	return s, nil
 }
 
-func (s *sheet) apply(all []bundle) []byte {
+// located finds the places of all bundles, and refuses those that have none.
+func (s *sheet) located(all []bundle) []located {
+	var found []located
+	for _, b := range all {
+		l, err := s.locate(b)
+		if err != nil {
+			s.refused = append(s.refused, refuse(b, err.Error())...)
+			continue
+		}
+		found = append(found, l)
+	}
+	return found
+}
+
+func (s *sheet) locate(b bundle) (located, error) {
+	l := located{bundle: b, edits: map[int][]edit{}}
+	for _, c := range b {
+		if c.added != nil {
+			if s.isJSON() {
+				return l, errors.New("a JSON file holds one document; take the overlay")
+			}
+			l.added = append(l.added, *c.added)
+			continue
+		}
+		i := s.find(c.object)
+		if i < 0 {
+			return l, errors.New("the object no longer stands where it was read")
+		}
+		for _, e := range c.edits {
+			sp, err := s.page.splice(s.objects[i].Root, e)
+			if err != nil {
+				return l, fmt.Errorf("%s: %w", e.path, err)
+			}
+			l.splices = append(l.splices, sp)
+		}
+		l.edits[i] = append(l.edits[i], c.edits...)
+	}
+	return l, nil
+}
+
+// find gives the index of an object that was read from the same text before; -1 where it is another one now.
+func (s *sheet) find(o *manifest.Object) int {
+	line, column := o.Root.Position()
+	i, ok := s.at[[2]int{line, column}]
+	if !ok || objectOf(s.objects[i]) != objectOf(o) {
+		return -1
+	}
+	return i
+}
+
+func (s *sheet) apply(all []located) []byte {
 	kept := s.settle(nil, all)
 	text, err := s.try(kept)
 	if err != nil { // settle has tried exactly these
@@ -132,7 +198,7 @@ func (s *sheet) apply(all []bundle) []byte {
 
 // settle adds to the bundles that are kept those that can be done beside them. Mostly
 // all can, at the first try; where not it looks for the culprits by halves.
-func (s *sheet) settle(kept, more []bundle) []bundle {
+func (s *sheet) settle(kept, more []located) []located {
 	if len(more) == 0 {
 		return kept
 	}
@@ -141,7 +207,7 @@ func (s *sheet) settle(kept, more []bundle) []bundle {
 		return slices.Concat(kept, more)
 	}
 	if len(more) == 1 {
-		s.refused = append(s.refused, refuse(more[0], err.Error())...)
+		s.refused = append(s.refused, refuse(more[0].bundle, err.Error())...)
 		return kept
 	}
 	kept = s.settle(kept, more[:len(more)/2])
@@ -149,31 +215,14 @@ func (s *sheet) settle(kept, more []bundle) []bundle {
 }
 
 // try does all that bundles ask for and holds the result to it.
-func (s *sheet) try(all []bundle) ([]byte, error) {
+func (s *sheet) try(all []located) ([]byte, error) {
 	var splices []splice
 	edits := make([][]edit, len(s.objects))
 	var added []tree
-	for _, b := range all {
-		for _, c := range b {
-			if c.added != nil {
-				if s.isJSON() {
-					return nil, errors.New("a JSON file holds one document; take the overlay")
-				}
-				added = append(added, *c.added)
-				continue
-			}
-			i := s.find(c.object)
-			if i < 0 {
-				return nil, errors.New("the object no longer stands where it was read")
-			}
-			for _, e := range c.edits {
-				sp, err := s.page.splice(s.objects[i].Root, e)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", e.path, err)
-				}
-				splices = append(splices, sp)
-			}
-			edits[i] = append(edits[i], c.edits...)
+	for _, l := range all {
+		splices, added = append(splices, l.splices...), append(added, l.added...)
+		for i, es := range l.edits {
+			edits[i] = append(edits[i], es...)
 		}
 	}
 	slices.SortStableFunc(splices, func(a, b splice) int {
@@ -192,15 +241,6 @@ func (s *sheet) try(all []bundle) ([]byte, error) {
 func (s *sheet) isJSON() bool {
 	start := bytes.TrimLeft(s.page.text, " \t\r\n")
 	return len(start) > 0 && (start[0] == '{' || start[0] == '[')
-}
-
-// find gives the index of an object that was read from the same text before.
-func (s *sheet) find(o *manifest.Object) int {
-	line, column := o.Root.Position()
-	return slices.IndexFunc(s.objects, func(have *manifest.Object) bool {
-		l, c := have.Root.Position()
-		return l == line && c == column && have.Kind == o.Kind && have.Name == o.Name && have.Namespace == o.Namespace
-	})
 }
 
 // append puts a document at the end of a text, behind a separator.

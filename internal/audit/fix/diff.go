@@ -10,10 +10,10 @@ import (
 const (
 	// context is the number of unchanged lines around a change, as diff -u has it.
 	context = 3
-	// effort bounds the search for the shortest script: its memory grows with the
-	// square of the number of changed lines. Beyond it the whole middle is replaced,
-	// which is as correct, only longer. A fix changes a few lines a workload.
-	effort = 4000
+	// effort bounds the search for the shortest script, by the number of changed lines: its
+	// memory grows with the square of that. Longer changes are first cut at lines that are
+	// unique in both texts, such as an object's name.
+	effort = 500
 )
 
 // line is one line of a comparison: ' ' in both, '-' only before, '+' only after.
@@ -115,7 +115,7 @@ func compare(a, b []string) []line {
 		tail++
 	}
 	all := mark(make([]line, 0, len(a)+len(b)), ' ', a[:head])
-	middle := shortest(a[head:len(a)-tail], b[head:len(b)-tail])
+	middle := script(a[head:len(a)-tail], b[head:len(b)-tail])
 	for i := 0; i < len(middle); {
 		if !changed(middle[i]) {
 			all = append(all, middle[i])
@@ -146,14 +146,79 @@ func mark(to []line, kind byte, text []string) []line {
 	return to
 }
 
+// script gives a way from a to b: a shortest one, or where that is too far a short one
+// between the unique lines that both have in the same order.
+func script(a, b []string) []line {
+	if all, ok := shortest(a, b); ok {
+		return all
+	}
+	var all []line
+	i, j := 0, 0
+	for _, at := range anchors(a, b) {
+		all = append(all, compare(a[i:at[0]], b[j:at[1]])...)
+		all = append(all, line{' ', a[at[0]]})
+		i, j = at[0]+1, at[1]+1
+	}
+	if i == 0 {
+		return mark(mark(nil, '-', a), '+', b)
+	}
+	return append(all, compare(a[i:], b[j:])...)
+}
+
+// anchors gives the places of lines that occur once in a and once in b: the longest
+// sequence of them that has the same order in both.
+func anchors(a, b []string) [][2]int {
+	once := func(ls []string) map[string]int {
+		at := make(map[string]int, len(ls))
+		for i, l := range ls {
+			if _, twice := at[l]; twice {
+				i = -1
+			}
+			at[l] = i
+		}
+		return at
+	}
+	inA, inB := once(a), once(b)
+	type link struct {
+		at     [2]int
+		before int
+	}
+	var links []link
+	var ends []int // of the best sequence of each length, the index of its last link
+	for i, l := range a {
+		j, both := inB[l]
+		if inA[l] < 0 || !both || j < 0 {
+			continue
+		}
+		k, _ := slices.BinarySearchFunc(ends, j, func(e, j int) int { return links[e].at[1] - j })
+		before := -1
+		if k > 0 {
+			before = ends[k-1]
+		}
+		links = append(links, link{[2]int{i, j}, before})
+		if k == len(ends) {
+			ends = append(ends, 0)
+		}
+		ends[k] = len(links) - 1
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	var all [][2]int
+	for e := ends[len(ends)-1]; e >= 0; e = links[e].before {
+		all = append(all, links[e].at)
+	}
+	slices.Reverse(all)
+	return all
+}
+
 // shortest finds a shortest way from a to b with Myers' greedy algorithm (An O(ND)
 // Difference Algorithm and Its Variations, 1986): after d changes, reach[k] is how far
 // in a one gets on the diagonal k = x - y.
-func shortest(a, b []string) []line {
+func shortest(a, b []string) (all []line, ok bool) {
 	n, m := len(a), len(b)
-	replaced := func() []line { return mark(mark(nil, '-', a), '+', b) }
 	if n == 0 || m == 0 {
-		return replaced()
+		return mark(mark(nil, '-', a), '+', b), true
 	}
 	limit := min(n+m, effort)
 	reach := make([]int, 2*limit+3)
@@ -174,12 +239,12 @@ func shortest(a, b []string) []line {
 			}
 			reach[mid+k] = x
 			if x >= n && x-k >= m {
-				return back(a, b, rounds, d)
+				return back(a, b, rounds, d), true
 			}
 		}
 		rounds = append(rounds, slices.Clone(reach[mid-d:mid+d+1]))
 	}
-	return replaced()
+	return nil, false
 }
 
 // down says whether the best way to diagonal k in round d is an insertion, coming from k+1.

@@ -137,14 +137,23 @@ func TestDiffWithPatch(t *testing.T) {
 	})
 }
 
+// TestDiffOfMuch: beyond the effort of the search the diff is still right, and still says no more than it must.
 func TestDiffOfMuch(t *testing.T) {
-	var a, b []string
+	var a, b, c []string
 	for i := range 3 * effort {
 		a, b = append(a, fmt.Sprintln("a", i)), append(b, fmt.Sprintln("b", i))
+		c = append(c, fmt.Sprintln("a", i), "new\n")
 	}
-	before, after := []byte(strings.Join(a, "")), []byte(strings.Join(b, ""))
-	if got, err := patched(before, Diff("x", before, after)); err != nil || !bytes.Equal(got, after) {
+	before, other, longer := []byte(strings.Join(a, "")), []byte(strings.Join(b, "")), []byte(strings.Join(c, ""))
+	if got, err := patched(before, Diff("x", before, other)); err != nil || !bytes.Equal(got, other) {
 		t.Errorf("two texts without a line in common: %v", err)
+	}
+	diff := Diff("x", before, longer)
+	if got, err := patched(before, diff); err != nil || !bytes.Equal(got, longer) {
+		t.Errorf("many insertions: %v", err)
+	}
+	if n := bytes.Count(diff, []byte("\n-")); n > 0 {
+		t.Errorf("many insertions: %d lines are taken out, none went", n)
 	}
 }
 

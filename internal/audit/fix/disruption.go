@@ -27,7 +27,7 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 		// A Pod that is not ready protects nobody: without this it can block a drain for ever.
 		spec.put("unhealthyPodEvictionPolicy", word("AlwaysAllow"))
 	}
-	spec.put("selector", treeOf(selector))
+	spec.put("selector", selector)
 	name := p.freeName(w.Object)
 	meta := mapping(field{"name", word(name)})
 	if w.Object.Namespace != "" {
@@ -46,12 +46,16 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 
 // selectorFor gives the selector that a budget for a workload needs, or says why there
 // can be none. The eviction API takes one budget for a Pod: with two it refuses every eviction.
-func (p *planner) selectorFor(w *model.Workload) (selector manifest.Value, reason string) {
-	selector = w.Object.Find("spec.selector")
-	if !selector.Exists() {
-		selector = w.PodObject.Find("spec.selector")
+func (p *planner) selectorFor(w *model.Workload) (selector tree, reason string) {
+	v := w.Object.Find("spec.selector")
+	if !v.Exists() {
+		v = w.PodObject.Find("spec.selector")
 	}
-	if !selector.At("matchLabels").Exists() && !selector.At("matchExpressions").Exists() {
+	selector = treeOf(v)
+	if w.Object.Kind == "ReplicationController" && v.Len() > 0 {
+		selector = nested(selector, "matchLabels") // its own are bare
+	}
+	if selector.at("matchLabels") == nil && selector.at("matchExpressions") == nil {
 		return selector, "it has no label selector that a PodDisruptionBudget could share"
 	}
 	for _, b := range p.added {
@@ -68,15 +72,30 @@ func (p *planner) selectorFor(w *model.Workload) (selector manifest.Value, reaso
 	return selector, ""
 }
 
-func readSelector(v manifest.Value) model.Selector {
+func readSelector(t tree) model.Selector {
 	s := model.Selector{Set: true, Labels: map[string]string{}}
-	for key, value := range v.At("matchLabels").Fields() {
-		s.Labels[key] = value.Text()
+	if labels := t.at("matchLabels"); labels != nil {
+		for i, key := range labels.keys {
+			s.Labels[key] = labels.items[i].text
+		}
 	}
-	for _, e := range v.At("matchExpressions").Items() {
-		r := model.Requirement{Key: e.At("key").Text(), Operator: e.At("operator").Text()}
-		for _, value := range e.At("values").Items() {
-			r.Values = append(r.Values, value.Text())
+	expressions := t.at("matchExpressions")
+	if expressions == nil {
+		return s
+	}
+	for _, e := range expressions.items {
+		var r model.Requirement
+		for i, key := range e.keys {
+			switch v := e.items[i]; key {
+			case "key":
+				r.Key = v.text
+			case "operator":
+				r.Operator = v.text
+			case "values":
+				for _, item := range v.items {
+					r.Values = append(r.Values, item.text)
+				}
+			}
 		}
 		s.Expressions = append(s.Expressions, r)
 	}

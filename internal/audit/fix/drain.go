@@ -61,6 +61,7 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 	var all, skipped []Change
 	hooks := map[*model.Container]plannedHook{}
 	done := map[string]bool{} // rules that a hook answers
+	var answered []finding.Finding
 	hold := func(c *model.Container, need int64, what string, about []finding.Finding) (reason string) {
 		e, how, reason := p.hook(w, c, need)
 		if reason != "" {
@@ -68,7 +69,7 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 		}
 		made := change(w.PodObject, c.Path+".lifecycle.preStop", fmt.Sprintf("hold container %s for %d s with %s: %s", c.Name, need, how, what), about, e)
 		made.bond = "drain"
-		all = append(all, made)
+		all, answered = append(all, made), append(answered, about...)
 		hooks[c] = p.after(w, sum, c, need, slices.ContainsFunc(fs, func(f finding.Finding) bool { return forGrace[f.Rule] }))
 		for _, id := range made.Why {
 			done[id] = true
@@ -90,7 +91,7 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 		}
 	}
 	if len(hooks) > 0 {
-		p.holdProxies(w, sum, hooks, hold)
+		p.holdProxies(w, sum, hooks, func(c *model.Container, need int64, what string) bool { return hold(c, need, what, answered) == "" })
 	}
 	var graces []finding.Finding
 	for _, f := range fs {
@@ -121,11 +122,7 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 		}
 		return append(all, skipped...)
 	}
-	for _, f := range fs {
-		if done[f.Rule] {
-			graces = append(graces, f)
-		}
-	}
+	graces = append(graces, answered...)
 	from := fmt.Sprintf("%d s", w.Pod.Grace.N)
 	if !w.Pod.Grace.Set {
 		from = "the default of " + from
@@ -150,7 +147,7 @@ func hookLength(c *model.Container, floor *budget.Floor) (need int64, what strin
 
 // holdProxies gives the proxies beside the containers that are held a hook too. Ordinary containers
 // of a Pod are stopped in parallel: without it the proxy would be gone while the application serves on.
-func (p *planner) holdProxies(w *model.Workload, sum budget.Sum, hooks map[*model.Container]plannedHook, hold func(*model.Container, int64, string, []finding.Finding) string) {
+func (p *planner) holdProxies(w *model.Workload, sum budget.Sum, hooks map[*model.Container]plannedHook, hold func(c *model.Container, need int64, what string) bool) {
 	longest := int64(0)
 	for _, c := range w.Serving() {
 		took, _ := budget.HookOf(c)
@@ -165,7 +162,7 @@ func (p *planner) holdProxies(w *model.Workload, sum budget.Sum, hooks map[*mode
 		if _, ok := hooks[c]; ok || s == nil || !s.Sidecar || slices.Contains(w.Serving(), c) || !known || seconds(took) >= longest {
 			continue
 		}
-		if hold(c, longest, "the application beside it needs it that long", nil) == "" {
+		if hold(c, longest, "the application beside it needs it that long") {
 			// What the proxy itself needs after that is short; the application's time is in longest.
 			h := hooks[c]
 			h.app, h.because = margin, "to spare"
@@ -218,6 +215,16 @@ func (p *planner) lacksHook(w *model.Workload, c *model.Container, floor *budget
 	return known && took < floor.Least && (c.PreStop == nil || c.PreStop.Broken == "")
 }
 
+// lasted is how long a container's hook has really held it, as far as is known.
+func lasted(c *model.Container) time.Duration {
+	h := c.PreStop
+	if h != nil && (h.Shell || h.Sleeper) && images.Identify(c.Image, c.Command, c.Args).Shell == "no" {
+		return 0 // its program is not there
+	}
+	took, _ := budget.HookOf(c)
+	return took
+}
+
 // relieved says that another Pod can take over while one ends: else a hook only delays what is lost.
 func relieved(w *model.Workload) bool {
 	switch w.Object.Kind {
@@ -233,8 +240,7 @@ func relieved(w *model.Workload) bool {
 // after works out the time that a container has after a hook of a length. wanting says that what
 // it has so far was found to be too little.
 func (p *planner) after(w *model.Workload, sum budget.Sum, c *model.Container, hook int64, wanting bool) plannedHook {
-	took, _ := budget.HookOf(c)
-	h := plannedHook{hook: hook, app: w.Pod.Grace.N - seconds(took), because: "that the application had"}
+	h := plannedHook{hook: hook, app: w.Pod.Grace.N - seconds(lasted(c)), because: "that the application had"}
 	switch {
 	case sum.Drain.Known:
 		drain := seconds(sum.Drain.Took)

@@ -10,15 +10,12 @@ import (
 	"github.com/drainproof/drainproof/internal/audit/manifest"
 )
 
-// Resources gives the files that changes are of, as a kustomization in dir names them.
-func Resources(changes []Change, dir string) []string {
+// Resources gives files as a kustomization in dir names them. All files of an audit belong to
+// the overlay, not only the changed ones, if it shall stand in their place.
+func Resources(files []string, dir string) []string {
 	var all []string
-	for _, c := range changes {
-		if c.Skipped != "" || c.File == "" {
-			continue
-		}
-		name := c.File
-		if to, err := filepath.Rel(dir, c.File); err == nil {
+	for _, name := range files {
+		if to, err := filepath.Rel(dir, name); err == nil {
 			name = to
 		}
 		if name = filepath.ToSlash(name); !slices.Contains(all, name) {
@@ -30,7 +27,7 @@ func Resources(changes []Change, dir string) []string {
 
 // Overlay gives the files of a kustomize overlay that makes the same changes without
 // touching the originals: one patch a workload, and the new objects. resources are what it
-// builds on: Resources(changes, dir), or folders with a kustomization of their own.
+// builds on: Resources(files, dir), or folders with a kustomization of their own.
 func Overlay(changes []Change, resources []string) map[string][]byte {
 	files := map[string][]byte{}
 	var order []finding.Object
@@ -191,19 +188,30 @@ func merge(patch *tree, before manifest.Value, after tree, way []step, e edit) {
 		if below == nil {
 			below = patch.put(key, list())
 		}
-		patch, before, after = below.element(name), element, after.items[way[i].index]
+		patch, before, after = below.element(name, before), element, after.items[way[i].index]
 	}
 }
 
-// element gives the element of a list that has a name, a new one where none has.
-func (t *tree) element(name string) *tree {
-	for i := range t.items {
-		if have := t.items[i].at("name"); have != nil && have.text == name {
-			return &t.items[i]
+// element gives the element of a patch's list that has a name, a new one where none has. They stand
+// in the order of the original: the API's merge takes the order over from the patch.
+func (t *tree) element(name string, original manifest.Value) *tree {
+	at := 0
+	for _, o := range original.Items() {
+		have := ""
+		if at < len(t.items) {
+			have = t.items[at].at("name").text
+		}
+		switch o.At("name").Text() {
+		case name:
+			if have != name {
+				t.items = slices.Insert(t.items, at, mapping(field{"name", word(name)}))
+			}
+			return &t.items[at]
+		case have:
+			at++
 		}
 	}
-	t.items = append(t.items, mapping(field{"name", word(name)}))
-	return &t.items[len(t.items)-1]
+	return nil // it is an element of original
 }
 
 // operations gives edits as a JSON patch (RFC 6902), written in YAML.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drainproof/drainproof/internal/audit/budget"
 	"github.com/drainproof/drainproof/internal/audit/finding"
@@ -78,7 +79,7 @@ func TestPlan(t *testing.T) {
 				fmt.Fprintf(&got, "REFUSED %v\n", err)
 			}
 			got.Write(Diff(file, text, cmpOr(files[file], text)))
-			overlay := Overlay(changes, Resources(changes, "overlay"))
+			overlay := Overlay(changes, Resources([]string{file}, "overlay"))
 			for _, name := range slices.Sorted(maps.Keys(overlay)) {
 				fmt.Fprintf(&got, "==> %s\n%s", name, overlay[name])
 			}
@@ -173,7 +174,7 @@ func TestHooksAreAsLongAsTheRemediesSay(t *testing.T) {
 	}
 }
 
-// TestPlanNamesTheRuleThatAsks: nothing is changed without a reason, and a finding is either answered or named.
+// TestPlanAnswersEveryFinding: nothing is changed without a reason, and a finding is either answered or named.
 func TestPlanAnswersEveryFinding(t *testing.T) {
 	files, _ := filepath.Glob("testdata/plan/*.*")
 	for _, path := range files {
@@ -187,7 +188,7 @@ func TestPlanAnswersEveryFinding(t *testing.T) {
 		a := audit(t, filepath.Base(path), text)
 		answered := map[string]bool{}
 		for _, c := range a.plan() {
-			if len(c.Why) == 0 && !strings.Contains(c.What, "beside it") {
+			if len(c.Why) == 0 {
 				t.Errorf("%s: %s: no rule asks for it", path, c.What)
 			}
 			if c.What == "" || c.Skipped == "" && len(c.edits) == 0 && c.added == nil {
@@ -202,5 +203,41 @@ func TestPlanAnswersEveryFinding(t *testing.T) {
 				t.Errorf("%s: %s is neither answered nor named: %s", path, f.Rule, f.Message)
 			}
 		}
+	}
+}
+
+// TestPlanGoesByMeasurements: what was measured on the user's own cluster decides how long a hook is.
+func TestPlanGoesByMeasurements(t *testing.T) {
+	text, err := os.ReadFile("testdata/plan/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := audit(t, "web.yaml", text)
+	floors := budget.Floors{Measured: map[string]budget.Floor{budget.ClusterIP: {Least: 8200 * time.Millisecond, Source: "records"}}}
+	got := map[string]string{}
+	for _, c := range Plan(a.model, rules.Check(a.model, 37, floors), Options{Server: 37, Floors: floors}) {
+		for _, e := range c.edits {
+			got[e.path] = e.value.text
+		}
+	}
+	if got[sleepPath] != "15" || got[gracePath] != "45" {
+		t.Errorf("planned %v, want a hook of 15 s (8.2 s, 2 s more, in steps of 5 s) and a grace period of 45 s", got)
+	}
+}
+
+// TestPlanOfALiveObject: an object of a cluster has no file to edit, but a patch.
+func TestPlanOfALiveObject(t *testing.T) {
+	text, err := os.ReadFile("testdata/plan/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := audit(t, "", text).plan()
+	out, err := Apply(nil, changes)
+	if len(out) != 0 || err == nil || !strings.Contains(err.Error(), "it was not read from a file; take the overlay") {
+		t.Errorf("got %v, %v", out, err)
+	}
+	files := Overlay(changes, nil)
+	if !bytes.Contains(files["deployment-web.yaml"], []byte("seconds: 5")) || !bytes.Contains(files["kustomization.yaml"], []byte("- poddisruptionbudget-web.yaml")) {
+		t.Errorf("got %q", files)
 	}
 }

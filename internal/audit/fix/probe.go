@@ -28,7 +28,7 @@ func (p *planner) readiness(w *model.Workload, fs []finding.Finding) []Change {
 		port, ok := servedPort(w, c)
 		if !ok {
 			for _, f := range about[c] {
-				all = append(all, p.skip(f, "no TCP port of the container is known: "+f.Remedy))
+				all = append(all, p.skip(f, "no TCP port of the container is known, and nothing can ask a UDP port whether it serves: let an exec probe, or an HTTP check on another port, tell"))
 			}
 			continue
 		}

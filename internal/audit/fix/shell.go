@@ -14,7 +14,7 @@ import (
 // oneCommand is a script that is a single simple command: a program with arguments, without
 // anything that makes the shell do something before, beside or after it, and without
 // assignments in front, which exec would take for the program.
-var oneCommand = regexp.MustCompile("^[A-Za-z0-9_./-]+( [^;&|<>()`\\n\\\\#]*)?$")
+var oneCommand = regexp.MustCompile("^[A-Za-z0-9_./-]+( [^;&|<>()`\\n\\\\#]*)?\\n?$")
 
 // own are what a shell does itself: exec finds no program for them.
 var own = map[string]bool{
@@ -64,6 +64,6 @@ func execable(c *model.Container) (at, script, program string, ok bool) {
 	default:
 		return "", "", "", false
 	}
-	program, _, _ = strings.Cut(argv[2], " ")
+	program, _, _ = strings.Cut(strings.TrimSpace(argv[2]), " ")
 	return paths[2], argv[2], program, oneCommand.MatchString(argv[2]) && !own[program]
 }

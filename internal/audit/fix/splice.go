@@ -316,6 +316,10 @@ func (p *page) replace(root, parent, v manifest.Value, s step, e edit) (splice, 
 	if !ok {
 		return splice{}, errNoPlace
 	}
+	if before, ok := strings.CutSuffix(e.value.text, v.Text()); ok && e.rename == "" && v.Kind() == manifest.String && simple.MatchString(before) {
+		at, err := p.content(at)
+		return splice{at, at, before, 0}, err
+	}
 	end, quotes, err := p.token(at, v.Text())
 	if err != nil {
 		return splice{}, err
@@ -324,9 +328,6 @@ func (p *page) replace(root, parent, v manifest.Value, s step, e edit) (splice, 
 		return p.rename(at, end, s.key, e)
 	}
 	if e.value.kind == manifest.String {
-		if before, ok := strings.CutSuffix(e.value.text, v.Text()); ok && v.Kind() == manifest.String && simple.MatchString(before) {
-			return splice{at + len(quotes), at + len(quotes), before, 0}, nil
-		}
 		if !simple.MatchString(e.value.text) {
 			return splice{}, errSpecial
 		}
@@ -336,6 +337,26 @@ func (p *page) replace(root, parent, v manifest.Value, s step, e edit) (splice, 
 		return splice{at, end, quotes + e.value.text + quotes, 0}, nil
 	}
 	return splice{at, end, e.value.text, 0}, nil
+}
+
+// content finds the first character of a scalar: behind its quote, or on the line below a block scalar's head.
+func (p *page) content(at int) (int, error) {
+	switch p.text[at] {
+	case '&', '*', '!':
+		return 0, errAnchor
+	case '"', '\'':
+		return at + 1, nil
+	case '|', '>':
+		n := bytes.IndexByte(p.text[at:], '\n')
+		if n < 0 {
+			return 0, errUnusual
+		}
+		at += n + 1
+		for at < len(p.text) && p.text[at] == ' ' {
+			at++
+		}
+	}
+	return at, nil
 }
 
 // simple is what is written the same in any quotes.

@@ -221,13 +221,23 @@ func scalar(t tree) string {
 	return t.text
 }
 
-// quote writes a string as JSON does, which YAML reads as well.
+// quote writes a string as JSON does, which YAML reads as well once the control
+// characters are escaped that JSON leaves alone.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // a string cannot fail
-	return strings.TrimSuffix(b.String(), "\n")
+	text := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	for _, r := range text {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // step is one step of a path: a key, or an index where key is empty.

@@ -216,7 +216,7 @@ func TestDrains(t *testing.T) {
 
 // TestTable: what the table says of a server is complete enough to be printed.
 func TestTable(t *testing.T) {
-	all := map[*Server]bool{nginxOnTERM: true, phpApache: true, phpFPM: true, phpCLI: true}
+	all := map[*Server]bool{nginxOnTERM: true, bitnamiNginx: true, phpApache: true, phpFPM: true, phpCLI: true}
 	for _, m := range []map[string]*Server{byRepository, byPath, byCommand} {
 		for name, s := range m {
 			if s == nil {

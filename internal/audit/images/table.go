@@ -25,12 +25,17 @@ var nginx = &Server{
 	drains:  quitNginx,
 }
 
-// nginxOnTERM are images of nginx that set no STOPSIGNAL: Docker's own until
-// November 2020, and Bitnami's.
+// nginxOnTERM are Docker's own images until November 2020.
 var nginxOnTERM = &Server{
 	Name: "nginx", Gentle: nginx.Gentle, OnTERM: nginx.OnTERM, TERMDropsRequests: true, ClosesListener: true,
+	Sources: []string{nginxDocs, "nginx/docker-nginx#377: SIGQUIT came with 3fb70dd, in November 2020"},
+	drains:  quitNginx,
+}
+
+var bitnamiNginx = &Server{
+	Name: "nginx", Gentle: nginx.Gentle, OnTERM: nginx.OnTERM, TERMDropsRequests: true, ClosesListener: true,
 	Official: []string{"bitnami/nginx", "bitnamilegacy/nginx"},
-	Sources:  []string{nginxDocs, "nginx/docker-nginx#377", "bitnami/containers bitnami/nginx/1.25/debian-12/Dockerfile"},
+	Sources:  []string{nginxDocs, "bitnami/containers bitnami/nginx/1.25/debian-12/Dockerfile"},
 	drains:   quitNginx,
 }
 
@@ -168,7 +173,7 @@ var uvicorn = &Server{
 }
 
 var uwsgi = &Server{
-	Name: "uwsgi", OnTERM: "kills and reloads its workers instead of ending, unless die-on-term is set", TERMDropsRequests: true, ClosesListener: true,
+	Name: "uwsgi", OnTERM: "kills and reloads its workers instead of ending", TERMDropsRequests: true, ClosesListener: true,
 	Sources: []string{"uwsgi-docs.readthedocs.io/en/latest/Management.html", "unbit/uwsgi#1974"},
 }
 
@@ -215,7 +220,7 @@ var (
 
 // servers are all with official names, the more special first.
 var servers = []*Server{
-	nginx, nginxOnTERM, openresty, httpd, haproxy, postgres,
+	nginx, bitnamiNginx, openresty, httpd, haproxy, postgres,
 }
 
 // byRepository finds a server by the last element of an image's name, whoever built it.

@@ -138,7 +138,11 @@ func holdOf(k *model.Container, s *images.Server) hold {
 	default:
 		r = hold{took: h.SleepsFirst, words: fmt.Sprintf("its preStop hook surely holds the container for %s only", spell(h.SleepsFirst))}
 	}
-	r.facts = append(r.facts, finding.Fact{Name: "preStop hook", Value: spell(r.took), From: at})
+	value := spell(r.took)
+	if !r.known {
+		value = "at least " + value
+	}
+	r.facts = append(r.facts, finding.Fact{Name: "preStop hook", Value: value, From: at})
 	if d, set := s.Delay(k.Command, k.Args); set {
 		r.took += d
 		r.words += fmt.Sprintf(", and %s goes on accepting for %s more", s.Name, spell(d))
@@ -297,7 +301,7 @@ func checkHookUsesGrace(c *Context, w *model.Workload) {
 				k.Name, spell(took), spell(budget.KubeletFloor))
 		default:
 			f.Severity = finding.Warning
-			f.Message = fmt.Sprintf("the preStop hook of container %s takes %s of the %s grace period: %s are left, the kubelet gives the application its floor of %s, and SIGKILL ends what is not done by then",
+			f.Message = fmt.Sprintf("the preStop hook of container %s takes %s of the %s grace period, which leaves %s: the kubelet gives the application its floor of %s, and SIGKILL ends what is not done by then",
 				k.Name, spell(took), spell(sum.Grace), spell(left), spell(budget.KubeletFloor))
 		}
 		c.Report(At(w.PodObject, k.PreStop.At), f)
@@ -371,7 +375,7 @@ func checkHookBelowFloor(c *Context, w *model.Workload) {
 	}
 	gap := floor.Least - least.took
 	c.Report(At(w.PodObject, shortest.Path+".lifecycle.preStop"), finding.Finding{
-		Message: fmt.Sprintf("%s and %s: if container %s stops accepting on SIGTERM, as most servers do, up to %s of new connections are refused for each Pod that ends",
+		Message: fmt.Sprintf("%s, but %s: if container %s stops accepting on SIGTERM, as most servers do, up to %s of new connections are refused for each Pod that ends",
 			arriving(floor), least.words, shortest.Name, spell(gap)),
 		Facts:  append([]finding.Fact{floorFact(floor)}, append(least.facts, graceFact(w, c.Sum(w).Grace))...),
 		Remedy: holdRemedy(c, w, shortest, floor, least),
@@ -385,17 +389,16 @@ func checkHookUnknown(c *Context, w *model.Workload) {
 		if h.known {
 			continue
 		}
-		what := "calls a program"
-		switch k.PreStop.How {
-		case "http":
+		what := "runs " + shorten(hookText(k.PreStop))
+		remedy := fmt.Sprintf("let the hook sleep for %s before it does anything else", spell(sleepFor(floor)))
+		if k.PreStop.How == "http" {
 			what = "calls " + k.PreStop.Path + " and ends with the answer"
-		case "exec":
-			what = "runs " + shorten(hookText(k.PreStop))
+			remedy = fmt.Sprintf("let %s answer after %s, or make the call from an exec hook that sleeps first", k.PreStop.Path, spell(sleepFor(floor)))
 		}
 		c.Report(At(w.PodObject, k.PreStop.At), finding.Finding{
 			Message: fmt.Sprintf("%s; the preStop hook of container %s %s: whether that holds the container for %s cannot be read from here", arriving(floor), k.Name, what, spell(floor.Least)),
 			Facts:   append([]finding.Fact{floorFact(floor)}, h.facts...),
-			Remedy:  fmt.Sprintf("let the hook sleep for %s before it does anything else", spell(sleepFor(floor))),
+			Remedy:  remedy,
 			Ask:     fmt.Sprintf("does the hook hold the container for at least %s, with the application still accepting? %s", spell(floor.Least), askTest(w, "rollout")),
 		})
 	}

@@ -43,7 +43,7 @@ func checkListener(c *Context, w *model.Workload) {
 			Message: fmt.Sprintf("%s, %s and %s closes its listener at once: up to %s of refused connections per Pod", arriving(floor), h.words, s.Name, spell(gap)),
 			Facts: append([]finding.Fact{
 				floorFact(floor),
-				{Name: "server", Value: s.Name + ", on SIGTERM it " + s.OnTERM, From: lastOf(s.Sources)},
+				{Name: "server", Value: s.Name, From: k.Path + ".image or command; " + s.Sources[0]},
 			}, append(h.facts, graceFact(w, c.Sum(w).Grace))...),
 			Remedy: holdRemedy(c, w, k, floor, h),
 		}

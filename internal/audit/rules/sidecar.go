@@ -122,6 +122,9 @@ func checkLegacySidecar(c *Context, w *model.Workload) {
 		}
 		goesOn = min(goesOn, max(sum.Grace, longest))
 		f := finding.Finding{Facts: facts, Remedy: nativeRemedy(c, k)}
+		if s.DelayFlag != "" {
+			f.Remedy += fmt.Sprintf("; or set %s to %s", s.DelayFlag, spell(max(goesOn, 5*time.Second)))
+		}
 		switch {
 		case goesOn > proxy:
 			f.Message = fmt.Sprintf("container %s goes on for %s after the delete, and %s beside it only for %s: on SIGTERM it %s, so the application has no proxy for %s",

@@ -165,12 +165,13 @@ func gentleHook(k *model.Container, s *images.Server) (how string, waits bool) {
 	return "perhaps", false
 }
 
-// waitingHook is a command that makes a server finish and waits for it.
+// waitingHook is a command that makes a server finish and waits for it. It needs nothing but a shell: kill is built in.
 func waitingHook(s *images.Server) string {
+	quit := "kill -" + strings.TrimPrefix(s.Gentle, "SIG") + " 1"
 	if s.Name == "nginx" || s.Name == "openresty" {
-		return `["/bin/sh", "-c", "sleep 5; ` + s.Name + ` -s quit; while pgrep -x nginx >/dev/null; do sleep 1; done"]`
+		quit = s.Name + " -s quit"
 	}
-	return fmt.Sprintf(`["/bin/sh", "-c", "sleep 5; kill -%s 1; while kill -0 1; do sleep 1; done"]`, strings.TrimPrefix(s.Gentle, "SIG"))
+	return fmt.Sprintf(`["/bin/sh", "-c", "sleep 5; %s; while kill -0 1; do sleep 1; done"]`, quit)
 }
 
 func gentleRemedy(s *images.Server) string {
@@ -271,7 +272,7 @@ func checkShellAsPID1(c *Context, w *model.Workload) {
 		}
 		switch severity {
 		case finding.Error:
-			f.Message = fmt.Sprintf("%s: it never hands SIGTERM on to %s in container %s, which serves on for %s and is then cut by SIGKILL", why, programName(p), k.Name, spell(left))
+			f.Message = fmt.Sprintf("container %s: %s and never hands SIGTERM on to %s, which serves on for %s and is then cut by SIGKILL", k.Name, why, programName(p), spell(left))
 		default:
 			f.Message = fmt.Sprintf("container %s: %s; a shell as process 1 never hands SIGTERM on, and SIGKILL cuts the requests %s later", k.Name, why, spell(left))
 			f.Ask = fmt.Sprintf("what is process 1? kubectl exec POD -c %s -- cat /proc/1/cmdline", k.Name)
@@ -294,18 +295,29 @@ func shellFact(k *model.Container, p images.Process) finding.Fact {
 	return finding.Fact{Name: "sh of the image", Value: "not known", From: fromShells}
 }
 
+// starters start a server in the background and end.
+var starters = []string{"service", "systemctl", "rc-service", "initctl", "start-stop-daemon"}
+
+// programName names the server for a sentence.
 func programName(p images.Process) string {
-	if name := p.Name(); name != "" && !strings.HasPrefix(name, "$") {
+	if name := p.Name(); name != "" && !strings.HasPrefix(name, "$") && !slices.Contains(starters, name) {
 		return name
 	}
 	return "the application"
 }
 
 func execRemedy(p images.Process) string {
-	if len(p.Argv) > 0 && p.File == "" {
-		return "exec " + shorten(strings.Join(p.Argv, " "))
+	if programName(p) == "the application" || p.File != "" {
+		return "exec and the server's command, in the foreground"
 	}
-	return "exec and the server's command"
+	words := []string{"exec"}
+	for _, word := range p.Argv {
+		if strings.ContainsAny(word, " \t\n;&|<>()") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	return shorten(strings.Join(words, " "))
 }
 
 var packageManagers = []string{"npm", "npx", "yarn", "yarnpkg", "pnpm", "pnpx"}

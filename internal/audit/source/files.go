@@ -179,17 +179,17 @@ func (w *walker) file(path string, found bool) {
 }
 
 func (w *walker) folder(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
+	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return unreadable(dir, err)
 	}
-	if real, err = filepath.Abs(real); err != nil {
+	if target, err = filepath.Abs(target); err != nil {
 		return unreadable(dir, err)
 	}
-	if w.folders[real] {
+	if w.folders[target] {
 		return nil
 	}
-	w.folders[real] = true
+	w.folders[target] = true
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return unreadable(dir, err)

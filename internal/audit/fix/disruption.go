@@ -23,8 +23,9 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 		return all
 	}
 	spec := mapping(field{"maxUnavailable", whole(1)})
-	if p.Server >= evictionPolicy {
-		// A Pod that is not ready protects nobody: without this it can block a drain for ever.
+	if p.Server >= evictionPolicy && w.Object.Kind != "StatefulSet" {
+		// A Pod that is not ready protects nobody, unless it has a vote or data: without this it
+		// can block a drain for ever.
 		spec.put("unhealthyPodEvictionPolicy", word("AlwaysAllow"))
 	}
 	spec.put("selector", selector)
@@ -37,7 +38,7 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 	c := change(w.Object, "", "let one Pod at a time be evicted: a new PodDisruptionBudget with maxUnavailable 1 (deletes, rollouts, scaling and node shutdowns do not ask it)", fs)
 	c.Object = finding.Object{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Namespace: w.Object.Namespace, Name: name}
 	c.added = &added
-	p.added = append(p.added, &model.PDB{
+	p.added[w.Object.Namespace] = append(p.added[w.Object.Namespace], &model.PDB{
 		Object:   &manifest.Object{Namespace: w.Object.Namespace, Name: name},
 		Selector: readSelector(selector),
 	})
@@ -58,8 +59,8 @@ func (p *planner) selectorFor(w *model.Workload) (selector tree, reason string) 
 	if selector.at("matchLabels") == nil && selector.at("matchExpressions") == nil {
 		return selector, "it has no label selector that a PodDisruptionBudget could share"
 	}
-	for _, b := range p.added {
-		if b.Object.Namespace == w.Object.Namespace && b.Selector.Matches(w.Labels) {
+	for _, b := range p.added[w.Object.Namespace] {
+		if b.Selector.Matches(w.Labels) {
 			return selector, fmt.Sprintf("the new PodDisruptionBudget %s selects its Pods too, and the eviction API takes one budget for a Pod: make the selectors of the workloads disjoint", b.Object.Name)
 		}
 	}
@@ -106,7 +107,7 @@ func readSelector(t tree) model.Selector {
 func (p *planner) freeName(o *manifest.Object) string {
 	name := o.Name
 	taken := func(b *model.PDB) bool { return b.Object.Name == name && b.Object.Namespace == o.Namespace }
-	for n := 2; slices.ContainsFunc(p.model.PDBs, taken) || slices.ContainsFunc(p.added, taken); n++ {
+	for n := 2; slices.ContainsFunc(p.model.PDBs, taken) || slices.ContainsFunc(p.added[o.Namespace], taken); n++ {
 		name = fmt.Sprintf("%s-%d", o.Name, n)
 	}
 	return name

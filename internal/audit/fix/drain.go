@@ -19,6 +19,9 @@ const (
 	// usual is Kubernetes' default grace period, in seconds. It is what an application
 	// gets after its hook where it had no time at all so far.
 	usual = 30
+	// endless is a hook that is not meant to end by itself, in seconds: nothing is fitted to it.
+	endless   = 3600
+	neverEnds = "its preStop hook hardly ends by itself, and no grace period fits it: let it sleep only for as long as traffic arrives"
 )
 
 // margin is what stays free of the grace period after hook and drain, in seconds: the kubelet
@@ -104,8 +107,8 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 	}
 	if len(graces) > 0 {
 		for _, c := range w.Pod.Containers {
-			if _, ok := hooks[c]; !ok {
-				took, _ := budget.HookOf(c)
+			took, _ := budget.HookOf(c)
+			if _, ok := hooks[c]; !ok && seconds(took) < endless {
 				hooks[c] = p.after(w, sum, c, seconds(took), true)
 			}
 		}
@@ -118,7 +121,11 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 	}
 	if n == w.Pod.Grace.N {
 		for _, f := range graces {
-			skipped = append(skipped, p.skip(f, f.Remedy))
+			reason := f.Remedy
+			if seconds(sum.LongHook) >= endless {
+				reason = neverEnds
+			}
+			skipped = append(skipped, p.skip(f, reason))
 		}
 		return append(all, skipped...)
 	}
@@ -257,6 +264,8 @@ func (p *planner) hook(w *model.Workload, c *model.Container, need int64) (e edi
 	h := c.PreStop
 	known := images.Identify(c.Image, c.Command, c.Args)
 	switch {
+	case need >= endless:
+		return e, "", neverEnds
 	case need == 0:
 		return e, "", "how long traffic goes on arriving is not known: set a preStop.sleep that outlasts what the clients remember"
 	case c.Sidecar:

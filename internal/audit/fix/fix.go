@@ -84,21 +84,44 @@ var (
 	// forGrace are the rules that a longer grace period answers.
 	forGrace = map[string]bool{"DP101": true, "DP102": true, "DP105": true, "DP108": true}
 	// besides are rules that fall silent when there is a hook, whatever asked for it.
-	besides = map[string]bool{"DP506": true, "DP551": true, "DP652": true, "DP841": true}
+	besides = map[string]bool{"DP103": true, "DP506": true, "DP551": true, "DP652": true, "DP841": true}
+	// asks are rules that are left alone where they only ask: about Pods behind a headless Service, whose
+	// clients may be each other. A hook slows them down, and a probe may keep them from finding each other.
+	asks = map[string]bool{"DP103": true, "DP201": true}
 )
 
 type planner struct {
 	model *model.Model
 	Options
-	// added are the PodDisruptionBudgets of the plan.
-	added []*model.PDB
+	// workloads and budgets are those of the model by their objects.
+	workloads map[finding.Object][]*model.Workload
+	budgets   map[finding.Object][]*model.PDB
+	// added are the PodDisruptionBudgets of the plan, by namespace.
+	added map[string][]*model.PDB
+}
+
+func newPlanner(m *model.Model, o Options) *planner {
+	p := &planner{
+		model: m, Options: o, added: map[string][]*model.PDB{},
+		workloads: map[finding.Object][]*model.Workload{}, budgets: map[finding.Object][]*model.PDB{},
+	}
+	for _, w := range m.Workloads {
+		p.workloads[objectOf(w.Object)] = append(p.workloads[objectOf(w.Object)], w)
+		if w.PodObject != w.Object {
+			p.workloads[objectOf(w.PodObject)] = append(p.workloads[objectOf(w.PodObject)], w)
+		}
+	}
+	for _, b := range m.PDBs {
+		p.budgets[objectOf(b.Object)] = append(p.budgets[objectOf(b.Object)], b)
+	}
+	return p
 }
 
 // Plan says what to change so that the findings are gone, in the order of the findings. What
 // cannot be done is in the plan too, at its end, with Skipped set. Made on the result of its own
 // changes, a plan holds nothing but skipped ones.
 func Plan(m *model.Model, findings []finding.Finding, o Options) []Change {
-	p := &planner{model: m, Options: o}
+	p := newPlanner(m, o)
 	type job struct {
 		repair   string
 		workload *model.Workload
@@ -108,10 +131,7 @@ func Plan(m *model.Model, findings []finding.Finding, o Options) []Change {
 	plan := map[string]planFunc{}
 	for _, f := range findings {
 		w := p.workloadOf(f)
-		for _, r := range repairs[f.Rule] {
-			if w == nil {
-				break
-			}
+		for _, r := range repairsOf(f, w) {
 			j := job{r.name, w}
 			if of[j] == nil {
 				order = append(order, j)
@@ -132,11 +152,23 @@ func Plan(m *model.Model, findings []finding.Finding, o Options) []Change {
 	}
 	for _, f := range findings {
 		w := p.workloadOf(f)
-		if (repairs[f.Rule] == nil || w == nil) && !p.hookAnswers(f, w, done) {
-			skipped = append(skipped, p.skip(f, f.Remedy))
+		if repairsOf(f, w) == nil && !p.hookAnswers(f, w, done) {
+			reason := f.Remedy
+			if f.Ask != "" {
+				reason = strings.TrimSuffix(reason, ".") + "; find out first: " + f.Ask
+			}
+			skipped = append(skipped, p.skip(f, reason))
 		}
 	}
 	return append(done, skipped...)
+}
+
+// repairsOf gives the repairs for a finding; nil where there is none.
+func repairsOf(f finding.Finding, w *model.Workload) []repair {
+	if w == nil || f.Severity == finding.Info && asks[f.Rule] {
+		return nil
+	}
+	return repairs[f.Rule]
 }
 
 // hookAnswers says whether a hook of the plan makes another rule fall silent too, and
@@ -164,14 +196,14 @@ func (p *planner) hookAnswers(f finding.Finding, w *model.Workload, done []Chang
 
 // workloadOf finds the workload that a finding is about.
 func (p *planner) workloadOf(f finding.Finding) *model.Workload {
-	for _, w := range p.model.Workloads {
-		switch {
-		case f.Workload != nil:
-			if objectOf(w.Object) == *f.Workload {
-				return w
-			}
-		case objectOf(w.Object) == f.Object && w.Object.File == f.File,
-			objectOf(w.PodObject) == f.Object && w.PodObject.File == f.File:
+	if f.Workload != nil {
+		if all := p.workloads[*f.Workload]; len(all) > 0 {
+			return all[0]
+		}
+		return nil
+	}
+	for _, w := range p.workloads[f.Object] {
+		if w.Object.File == f.File || w.PodObject.File == f.File {
 			return w
 		}
 	}
@@ -183,8 +215,8 @@ func (p *planner) workloadOf(f finding.Finding) *model.Workload {
 
 // budgetOf finds the PodDisruptionBudget that a finding is about.
 func (p *planner) budgetOf(f finding.Finding) *model.PDB {
-	for _, b := range p.model.PDBs {
-		if objectOf(b.Object) == f.Object && b.Object.File == f.File {
+	for _, b := range p.budgets[f.Object] {
+		if b.Object.File == f.File {
 			return b
 		}
 	}

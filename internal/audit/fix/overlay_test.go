@@ -55,6 +55,8 @@ func TestOverlayMeansTheSame(t *testing.T) {
 			case base == nil: // a new object
 			case id.Kind == "Deployment":
 				patched, err = strategicpatch.StrategicMergePatch(base, object, appsv1.Deployment{})
+			case id.Kind == "StatefulSet":
+				patched, err = strategicpatch.StrategicMergePatch(base, object, appsv1.StatefulSet{})
 			case id.Kind == "DaemonSet":
 				patched, err = strategicpatch.StrategicMergePatch(base, object, appsv1.DaemonSet{})
 			case id.Kind == "PodDisruptionBudget":

@@ -70,10 +70,7 @@ func TestPlan(t *testing.T) {
 			}
 			var got bytes.Buffer
 			for _, c := range changes {
-				fmt.Fprintf(&got, "%s/%s %s\n  %s\n  for %s\n", c.Object.Kind, c.Object.Name, c.Path, c.What, strings.Join(c.Why, ", "))
-				if c.Skipped != "" {
-					fmt.Fprintf(&got, "  SKIPPED: %s\n", c.Skipped)
-				}
+				fmt.Fprintf(&got, "%s/%s %s for %s\n  %s\n", c.Object.Kind, c.Object.Name, c.Path, strings.Join(c.Why, ", "), before.inShort(c))
 			}
 			if err != nil {
 				fmt.Fprintf(&got, "REFUSED %v\n", err)
@@ -90,6 +87,23 @@ func TestPlan(t *testing.T) {
 			nothingNew(t, before, after)
 		})
 	}
+}
+
+// inShort says what becomes of a change, without the words of the rules: those are not this package's.
+func (a audited) inShort(c Change) string {
+	if c.Skipped == "" {
+		return c.What
+	}
+	reason := c.Skipped
+	for _, f := range a.findings {
+		if f.Rule == c.Why[0] && f.Object == c.Object && f.Path == c.Path {
+			reason = strings.Replace(reason, strings.TrimSuffix(f.Remedy, "."), "(remedy of the rule)", 1)
+			if f.Ask != "" {
+				reason = strings.Replace(reason, f.Ask, "(question of the rule)", 1)
+			}
+		}
+	}
+	return "SKIPPED: " + reason
 }
 
 func cmpOr(a, b []byte) []byte {

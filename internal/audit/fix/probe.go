@@ -26,9 +26,13 @@ func (p *planner) readiness(w *model.Workload, fs []finding.Finding) []Change {
 			continue
 		}
 		port, ok := servedPort(w, c)
+		reason := peers(w)
 		if !ok {
+			reason = "no TCP port of the container is known, and nothing can ask a UDP port whether it serves: let an exec probe, or an HTTP check on another port, tell"
+		}
+		if reason != "" {
 			for _, f := range about[c] {
-				all = append(all, p.skip(f, "no TCP port of the container is known, and nothing can ask a UDP port whether it serves: let an exec probe, or an HTTP check on another port, tell"))
+				all = append(all, p.skip(f, reason))
 			}
 			continue
 		}
@@ -38,6 +42,17 @@ func (p *planner) readiness(w *model.Workload, fs []finding.Finding) []Change {
 		all = append(all, change(w.PodObject, path, what, about[c], edit{path: path, value: probe}))
 	}
 	return all
+}
+
+// peers says why a probe could do harm: a headless Service names ready Pods only, and Pods that look
+// for each other through it before they listen would wait for ever.
+func peers(w *model.Workload) string {
+	for _, s := range w.Services {
+		if s.Headless && !s.PublishNotReady {
+			return fmt.Sprintf("headless Service %s selects the Pods too and names only ready ones: if they look for each other through it at their start, set publishNotReadyAddresses there; then add a readiness probe", s.Object.Name)
+		}
+	}
+	return ""
 }
 
 // period is short, so that a new Pod serves soon after it listens, and so short that

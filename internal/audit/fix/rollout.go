@@ -62,9 +62,15 @@ func noSurge(w *model.Workload) string {
 		}
 	}
 	for _, v := range w.PodObject.Find(w.SpecPath() + ".volumes").Items() {
+		if path := v.At("hostPath", "path").Text(); path != "" && w.Object.Kind == "DaemonSet" {
+			return fmt.Sprintf("its Pods share %s of their node: two at once may not expect each other", path) + and
+		}
 		if claim := v.At("persistentVolumeClaim", "claimName").Text(); claim != "" {
 			return fmt.Sprintf("its Pods mount the claim %s: if that is ReadWriteOnce, a new Pod on another node waits until the old one is gone", claim) + and
 		}
+	}
+	if w.Object.Kind == "Deployment" && w.Replicas.N == 1 && len(w.HPAs) == 0 && w.MaxSurge.Set && w.MaxSurge.N == 0 {
+		return "one replica with maxSurge 0 never runs twice, which may be meant so" + and
 	}
 	return ""
 }

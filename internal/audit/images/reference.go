@@ -68,6 +68,9 @@ func (r reference) server() (s *Server, official bool) {
 	if name == "nginx" {
 		return officialNginx(r.tag)
 	}
+	if r.registry == "cgr.dev" && r.path == "chainguard/nginx" {
+		return nginx, true // since chainguard-images#409
+	}
 	for _, s := range servers {
 		if name != "" && slices.Contains(s.Official, name) {
 			return s, true
@@ -86,8 +89,9 @@ var (
 	ubi          = regexp.MustCompile(`^ubi\d*(-minimal)?$`)
 )
 
-// officialNginx is told from the tag: STOPSIGNAL SIGQUIT came in November 2020
-// (docker-nginx 3fb70dd). Tags up to 1.17 were last built before, 1.18 and 1.19 on both sides of it.
+// officialNginx is told from the tag. Docker's image has STOPSIGNAL SIGQUIT since November 2020
+// (docker-nginx 3fb70dd), and had it for some weeks of 2017 (official-images#2869, undone by 16ec71e):
+// of the tags that were built around these dates the image must be asked.
 func officialNginx(tag string) (s *Server, official bool) {
 	m := nginxVersion.FindStringSubmatch(tag)
 	if m == nil {
@@ -96,10 +100,10 @@ func officialNginx(tag string) (s *Server, official bool) {
 	minor, _ := strconv.Atoi(m[1])
 	patch, err := strconv.Atoi(m[2])
 	switch {
+	case minor == 12, minor == 13, minor == 18, minor == 19 && err == nil && patch < 5:
+		return nginx, false
 	case minor < 18:
 		return nginxOnTERM, true
-	case minor == 18, minor == 19 && err == nil && patch < 5:
-		return nginx, false
 	}
 	return nginx, true
 }

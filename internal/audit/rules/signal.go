@@ -272,9 +272,9 @@ func checkShellAsPID1(c *Context, w *model.Workload) {
 		}
 		switch severity {
 		case finding.Error:
-			f.Message = fmt.Sprintf("container %s: %s and never hands SIGTERM on to %s, which serves on for %s and is then cut by SIGKILL", k.Name, why, programName(p), spell(left))
+			f.Message = fmt.Sprintf("container %s: %s and never hands the stop signal on to %s, which serves on for %s and is then cut by SIGKILL", k.Name, why, programName(p), spell(left))
 		default:
-			f.Message = fmt.Sprintf("container %s: %s; a shell as process 1 never hands SIGTERM on, and SIGKILL cuts the requests %s later", k.Name, why, spell(left))
+			f.Message = fmt.Sprintf("container %s: %s; a shell as process 1 never hands the stop signal on, and SIGKILL cuts the requests %s later", k.Name, why, spell(left))
 			f.Ask = fmt.Sprintf("what is process 1? kubectl exec POD -c %s -- cat /proc/1/cmdline", k.Name)
 		}
 		if s := shellFact(k, p); s.Value != "" {

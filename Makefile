@@ -44,8 +44,9 @@ bench: ## The benchmarks behind every claim on performance
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
-update: ## Write again what is generated: goldens, the table of rights, the tables of docs/results.md
-	$(GO) test ./internal/render ./internal/kube -update
+update: ## Write again what is generated: goldens, the table of rights, the tables of docs/results.md, docs/rules.md
+	$(GO) test ./internal/render/... ./internal/kube ./internal/audit/rules ./internal/audit/fix -update
+	$(GO) test ./internal/cli -run Page -update
 
 clean: ## Remove bin/ and out/
 	rm -rf bin out

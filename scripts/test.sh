@@ -47,8 +47,8 @@ install_packages() {
 can_install=
 if [ "$(id -u)" = 0 ] && [ -x /usr/bin/apt-get ]; then
   can_install=1
-  # gcc is for the race detector; the rest is what a local cluster runs on.
-  install_packages gcc libc6-dev containerd runc containernetworking-plugins iptables nftables conntrack iproute2
+  # gcc is for the race detector, patch for the audit's diffs; the rest is what a local cluster runs on.
+  install_packages gcc libc6-dev patch containerd runc containernetworking-plugins iptables nftables conntrack iproute2
 fi
 
 unit() {

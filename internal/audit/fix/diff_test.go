@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 func TestDiff(t *testing.T) {
@@ -107,10 +109,7 @@ func TestDiffGivesAfter(t *testing.T) {
 
 // TestDiffWithPatch holds the format to the program that people feed it to.
 func TestDiffWithPatch(t *testing.T) {
-	program, err := exec.LookPath("patch")
-	if err != nil {
-		t.Skip("no patch program")
-	}
+	testkit.Require(t, testkit.Program("patch"))
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -126,7 +125,7 @@ func TestDiffWithPatch(t *testing.T) {
 		if err := os.WriteFile(file, before, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c := exec.CommandContext(t.Context(), program, "--binary", "-s", "-F0", "-p1")
+		c := exec.CommandContext(t.Context(), "patch", "--binary", "-s", "-F0", "-p1")
 		c.Dir, c.Stdin = dir, bytes.NewReader(diff)
 		if out, err := c.CombinedOutput(); err != nil {
 			rt.Fatalf("%v: %s\n%s", err, out, diff)

@@ -98,7 +98,7 @@ func checkScaleDowns(c *Context, w *model.Workload) {
 		// A window of a minute or more follows tides of load, a shorter one its ripples.
 		if h.ScaleDownStabilization.N >= 60 {
 			f.Severity = finding.Info
-			f.Ask = "does the application go on accepting for that long after SIGTERM? " + askTest(w, "scale")
+			f.Ask = "does the application go on accepting for that long after SIGTERM? " + askTell(w, "scale")
 		}
 		c.Report(At(h.Object, at), f)
 	}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,15 +135,29 @@ func inWords(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// askTest is the command that settles what a termination of the workload costs.
+// askTest names the test that settles what a termination of the workload costs, as the subject of a sentence.
 func askTest(w *model.Workload, trigger string) string {
 	kind, ok := map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds"}[w.Object.Kind]
 	if !ok {
 		kind = strings.ToLower(w.Object.Kind)
 	}
-	in := ""
+	name := kind + "/" + w.Object.Name
 	if w.Object.Namespace != "" {
-		in = " -n " + w.Object.Namespace
+		name += " -n " + w.Object.Namespace
 	}
-	return fmt.Sprintf("drainproof test %s/%s%s --trigger %s", kind, w.Object.Name, in, trigger)
+	how := map[string]string{
+		"rollout": "kubectl rollout restart " + name,
+		"scale":   "kubectl scale " + name + ", one replica down",
+		"drain":   "kubectl drain of its node",
+		"delete":  "kubectl delete of one Pod",
+	}[trigger]
+	if w.PodPath == "" {
+		how = "kubectl delete " + name
+	}
+	return "A test under traffic (" + how + ")"
+}
+
+// askTell is askTest as a sentence.
+func askTell(w *model.Workload, trigger string) string {
+	return askTest(w, trigger) + " tells."
 }

@@ -399,7 +399,7 @@ func checkHookUnknown(c *Context, w *model.Workload) {
 			Message: fmt.Sprintf("%s; the preStop hook of container %s %s: whether that holds the container for %s cannot be read from here", arriving(floor), k.Name, what, spell(floor.Least)),
 			Facts:   append([]finding.Fact{floorFact(floor)}, h.facts...),
 			Remedy:  remedy,
-			Ask:     fmt.Sprintf("does the hook hold the container for at least %s, with the application still accepting? %s", spell(floor.Least), askTest(w, "rollout")),
+			Ask:     fmt.Sprintf("does the hook hold the container for at least %s, with the application still accepting? %s", spell(floor.Least), askTell(w, "rollout")),
 		})
 	}
 }

@@ -172,7 +172,7 @@ func checkRetired(c *Context) {
 			{Name: "end of support", Value: "March 2026", From: "announcement of 11 November 2025"},
 		},
 		Remedy: "Plan the move to a Gateway API implementation or another controller; ingress2gateway maps many of the annotations.",
-		Ask:    "Measure a release of one service behind each candidate: drainproof test deploy/NAME --trigger rollout",
+		Ask:    "Measure a release of one service behind each candidate, under traffic.",
 	})
 }
 

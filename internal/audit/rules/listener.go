@@ -82,7 +82,7 @@ func checkFramework(c *Context, w *model.Workload) {
 			Message: fmt.Sprintf("container %s runs %s, which on SIGTERM %s", k.Name, s.Name, s.OnTERM),
 			Facts:   []finding.Fact{{Name: "runtime", Value: s.Name, From: from}, {Name: "its shutdown", Value: "decided by the code", From: lastOf(s.Sources)}},
 			Remedy:  "finish the requests in flight on SIGTERM, close idle keep-alive connections, exit; then write how long that takes: drainproof.dev/drain",
-			Ask:     "does the code handle SIGTERM, and what does it cost? " + askTest(w, "rollout"),
+			Ask:     "does the code handle SIGTERM, and what does it cost? " + askTell(w, "rollout"),
 		}
 		if containers, floor := exposed(c, w); floor != nil && slices.Contains(containers, k) {
 			f.Message += fmt.Sprintf("; if it closes its listener first, %s of new connections are refused, because %s", spell(floor.Least-holdOf(k, s).took), holdOf(k, s).words)

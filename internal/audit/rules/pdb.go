@@ -275,7 +275,7 @@ func checkBudgetAlone(c *Context, w *model.Workload) {
 		Facts: []finding.Fact{{Name: "PodDisruptionBudget", Value: p.Object.Name, From: "spec.selector"}, {Name: "preStop hook", Value: "none", From: w.SpecPath()},
 			{Name: "floor of path " + sum.Slowest.Path, Value: spell(sum.Slowest.Least), From: sum.Slowest.Source}},
 		Remedy: fmt.Sprintf("add a preStop sleep of at least %s and keep the budget", spell(sum.Slowest.Least)),
-		Ask:    "does the application go on accepting for that long after SIGTERM? " + askTest(w, "rollout"),
+		Ask:    "does the application go on accepting for that long after SIGTERM? " + askTell(w, "rollout"),
 	}
 	c.Report(At(w.PodObject, w.SpecPath()), f)
 }

@@ -172,7 +172,7 @@ func checkNoReadiness(c *Context, w *model.Workload) {
 		f.Facts = append(f.Facts, finding.Fact{Name: "readiness probe", Value: "none", From: t.container.Path + ".readinessProbe"})
 		if onlyHeadless(w) {
 			f.Severity = finding.Info
-			f.Ask = "do clients of the headless name tolerate an address that refuses connections until the process listens? " + askTest(w, "rollout")
+			f.Ask = "do clients of the headless name tolerate an address that refuses connections until the process listens? " + askTell(w, "rollout")
 		}
 		c.Report(At(w.PodObject, t.container.Path+".readinessProbe"), f)
 	}

@@ -63,10 +63,10 @@ func checkSingle(c *Context, w *model.Workload) {
 		f.Ask = "does something hold requests while the workload is at zero, such as an interceptor or a queue?"
 	case onlyHeadless(w):
 		f.Severity = finding.Info
-		f.Ask = "can the clients of the headless name do without it for that long? " + askTest(w, "drain")
+		f.Ask = "can the clients of the headless name do without it for that long? " + askTell(w, "drain")
 	case h.covered():
 		f.Severity = finding.Info
-		f.Ask = "is a new Pod ready within the hook, and does readiness pass until then? " + askTest(w, "drain")
+		f.Ask = "is a new Pod ready within the hook, and does readiness pass until then? " + askTell(w, "drain")
 	}
 	c.Report(pods.at, f)
 }

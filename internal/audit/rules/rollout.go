@@ -247,7 +247,7 @@ func checkBlindRollout(c *Context, w *model.Workload) {
 	}
 	if !declared {
 		f.Severity = finding.Info
-		f.Ask = fmt.Sprintf("how long does it take until it listens? Say so with the annotation %s, or measure it: %s", startupNote, askTest(w, "rollout"))
+		f.Ask = fmt.Sprintf("how long does it take until it listens? Say so with the annotation %s. %s", startupNote, askTell(w, "rollout"))
 	}
 	c.Report(At(w.PodObject, k.Path+".readinessProbe"), f)
 }
@@ -260,7 +260,7 @@ func checkOnDelete(c *Context, w *model.Workload) {
 		Message: fmt.Sprintf("%s %s is updated by deleting its Pods by hand (OnDelete): no controller decides how many go at once, and no PodDisruptionBudget does", w.Object.Kind, w.Object.Name),
 		Facts:   []finding.Fact{{Name: "update strategy", Value: "OnDelete", From: "spec.updateStrategy.type"}},
 		Remedy:  "use RollingUpdate; or delete one Pod at a time and wait for its successor to be ready",
-		Ask:     "who deletes the Pods on a release, and does it wait for each successor to be ready? " + askTest(w, "delete"),
+		Ask:     "who deletes the Pods on a release, and does it wait for each successor to be ready? " + askTell(w, "delete"),
 	})
 }
 

@@ -134,7 +134,7 @@ func checkLegacySidecar(c *Context, w *model.Workload) {
 		default:
 			f.Severity = finding.Info
 			f.Message = fmt.Sprintf("%s is an ordinary container beside %s and gets SIGTERM at the same time: it %s, and requests that %s finishes after that are without it", s.Name, app.Name, s.OnTERM, app.Name)
-			f.Ask = fmt.Sprintf("does %s need %s to finish its requests after SIGTERM? %s", app.Name, s.Name, askTest(w, "rollout"))
+			f.Ask = fmt.Sprintf("does %s need %s to finish its requests after SIGTERM? %s", app.Name, s.Name, askTell(w, "rollout"))
 		}
 		c.Report(At(w.PodObject, k.Path), f)
 	}

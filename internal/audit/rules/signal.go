@@ -128,7 +128,7 @@ func checkStopSignal(c *Context, w *model.Workload) {
 			f.Severity = finding.Info
 			f.Message = fmt.Sprintf("on SIGTERM %s %s; whether the preStop hook of container %s lets it finish first cannot be read from here", s.Name, s.OnTERM, k.Name)
 			f.Remedy = gentleRemedy(s)
-			f.Ask = fmt.Sprintf("does the hook wait until %s has finished its requests? %s", s.Name, askTest(w, "rollout"))
+			f.Ask = fmt.Sprintf("does the hook wait until %s has finished its requests? %s", s.Name, askTell(w, "rollout"))
 			at = k.PreStop.At
 		case s.Gentle == "":
 			f.Message = fmt.Sprintf("on its stop signal %s %s, and no preStop hook of container %s drains it first", s.Name, s.OnTERM, k.Name)
@@ -343,7 +343,7 @@ func checkPackageManager(c *Context, w *model.Workload) {
 				graceFact(w, c.Sum(w).Grace),
 			},
 			Remedy: `start the application itself, e.g. command: ["node", "server.js"], with what the package's script runs`,
-			Ask:    askTest(w, "rollout"),
+			Ask:    "does a release lose requests? " + askTell(w, "rollout"),
 		})
 	}
 }

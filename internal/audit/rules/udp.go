@@ -16,7 +16,7 @@ var udpRules = []Rule{
 		Title: "UDP flows leave a draining Pod when its readiness fails",
 		Physics: "A UDP flow through a Service stays with its Pod by an entry in the node's conntrack table. kube-proxy (since 1.32) deletes the entries whose Pod is no longer serving, and serving is the Pod's readiness. " +
 			"An application that fails its readiness on SIGTERM, as most guides advise, thus loses its UDP flows to another Pod while it is still there to answer them. This project measured it, five times in each of both proxy modes, with a readiness probe every second and a drain of 25 s: " +
-			"with readiness failing, every flow moved to the replacement 2 to 7 s after the delete; with readiness kept, every flow stayed to the end of the drain. Without a readiness probe readiness is kept by itself. Cilium behaves differently: it holds UDP on terminating Pods (cilium/cilium#48714).",
+			"with readiness failing, every flow moved to the replacement 2 to 4 s after the delete; with readiness kept, every flow stayed to the end of the drain. Without a readiness probe readiness is kept by itself. Cilium behaves differently: it holds UDP on terminating Pods (cilium/cilium#48714).",
 		Sources: []string{"docs/results.md of this project, arms drain-delete and drain-ready-delete", "kubernetes/kubernetes pkg/proxy/conntrack/cleanup.go", "kubernetes/kubernetes#127318", "cilium/cilium#48714"},
 		Remedy:  "Keep the readiness probe passing after SIGTERM for as long as the Pod answers UDP; say so with the annotation drainproof.dev/readiness-on-term: keep.",
 
@@ -104,7 +104,7 @@ func checkUDPReadiness(c *Context, w *model.Workload) {
 		return // gone before anybody can notice
 	}
 	facts := append(probeFacts("readiness", probe, "periodSeconds", "failureThreshold"),
-		finding.Fact{Name: "flows moved after the delete, readiness failing", Value: "2 to 7 s", From: "measured, docs/results.md"},
+		finding.Fact{Name: "flows moved after the delete, readiness failing", Value: "2 to 4 s", From: "measured, docs/results.md"},
 		finding.Fact{Name: "flows moved, readiness kept", Value: "at the end of the drain", From: "measured, docs/results.md"},
 		periodFact(w))
 	on := At(ports[0].Service.Object, ports[0].ServicePort.At)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,7 +111,7 @@ func verdict(w finding.Workload, fs []finding.Finding) string {
 	case w.Budget.LeftNs == nil:
 		return "no loss found; what the application does on its stop signal is not known"
 	}
-	return fmt.Sprintf("no loss found; %s of the grace period are left", time.Duration(*w.Budget.LeftNs))
+	return fmt.Sprintf("no loss found; %s s of the grace period are left", strconv.FormatFloat(time.Duration(*w.Budget.LeftNs).Seconds(), 'f', -1, 64))
 }
 
 func objectOf(o *manifest.Object) finding.Object {

@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"internal/cli": {
 		"internal/experiment", "internal/trial", "internal/trigger", "internal/kube", "internal/traffic", "internal/probe", "internal/image",
 		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
-		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
+		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/budget", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
 	},
 	"internal/experiment":         {"internal/trial", "internal/record", "internal/fault"},
 	"internal/trial":              {"internal/kube", "internal/trigger", "internal/traffic", "internal/probe", "internal/record", "internal/clock", "internal/fault"},
@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"internal/localcluster/parts": {"internal/fault"},
 	"internal/render":             {"internal/record", "internal/stats"},
 	"internal/render/auditview":   {"internal/audit/finding"},
-	"internal/audit":              {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/fault"},
+	"internal/audit":              {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/record", "internal/fault"},
 	"internal/audit/rules":        {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/cmdline", "internal/audit/finding"},
 	"internal/audit/fix":          {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/finding", "internal/fault"},
 	"internal/audit/budget":       {"internal/audit/model", "internal/audit/cmdline", "internal/audit/finding"},

@@ -30,6 +30,8 @@ type Options struct {
 	Config Config
 	// Baseline holds old debts; nil without one.
 	Baseline *Baseline
+	// Measured are floors from the user's own records, by path: see Measured. They win over the configuration's.
+	Measured map[string]budget.Floor
 	// At is when the audit is made.
 	At time.Time
 }
@@ -42,7 +44,7 @@ func Run(m *model.Model, o Options) finding.Report {
 	r.Workloads, r.Findings, r.Suppressed = []finding.Workload{}, []finding.Finding{}, []finding.Suppressed{}
 	r.Notes = append([]string{}, m.Notes...)
 
-	floors := o.Config.Floored()
+	floors := o.Config.Floored(o.Measured)
 	found := rules.Check(m, o.Server.Minor, floors)
 	marks := newMarks(m)
 	for _, f := range found {

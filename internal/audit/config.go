@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -120,17 +121,15 @@ func ParseConfig(file string, text []byte) (Config, error) {
 	return c, nil
 }
 
-// floors gives the floors that replace the defaults.
-func (c Config) floors() map[string]budget.Floor {
+// Floored gives the floors that replace the defaults: measured ones before configured ones.
+func (c Config) Floored(measured map[string]budget.Floor) budget.Floors {
 	all := map[string]budget.Floor{}
 	for p, d := range c.parsed {
 		all[p] = budget.Floor{Path: p, Least: d, Measured: true, Source: "configuration " + c.file}
 	}
-	return all
+	maps.Copy(all, measured)
+	return budget.Floors{Measured: all}
 }
-
-// Floored gives the floors that the configuration leads to.
-func (c Config) Floored() budget.Floors { return budget.Floors{Measured: c.floors()} }
 
 // apply gives the finding as the configuration wants it, and who suppresses it and why; by is "" if nobody.
 func (c Config) apply(f finding.Finding) (changed finding.Finding, by, reason string) {

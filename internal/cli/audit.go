@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drainproof/drainproof/internal/audit"
+	"github.com/drainproof/drainproof/internal/audit/budget"
 	"github.com/drainproof/drainproof/internal/audit/finding"
 	"github.com/drainproof/drainproof/internal/audit/manifest"
 	"github.com/drainproof/drainproof/internal/audit/model"
 	"github.com/drainproof/drainproof/internal/audit/source"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/kube"
+	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render/auditview"
 )
 
@@ -34,7 +36,10 @@ type auditInput struct {
 	allSpaces  bool
 	kubernetes string
 	config     string
+	measured   string
 
+	// floors are what the records of measured show.
+	floors map[string]budget.Floor
 	// read are the names of the files that held objects, in their order.
 	read []string
 }
@@ -53,6 +58,7 @@ func (in *auditInput) bind(cmd *cobra.Command) {
 	f.BoolVarP(&in.allSpaces, "all-namespaces", "A", false, "all namespaces of a live cluster (the default)")
 	f.StringVar(&in.kubernetes, "kubernetes", "", "the version that the manifests are for, e.g. v1.34 (default: the live server's, or "+audit.DefaultServer.String()+")")
 	f.StringVar(&in.config, "config", "", "configuration file (default .drainproof-audit.yaml, where there is one)")
+	f.StringVar(&in.measured, "measured", "", "folder of records of your cluster: what they show of its propagation replaces the default floors")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "kubeconfig")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "context")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
@@ -238,12 +244,41 @@ func (a *app) audit(ctx context.Context, in *auditInput, c audit.Config, baselin
 			return finding.Report{}, nil, err
 		}
 	}
+	if in.measured != "" {
+		if o.Measured, err = a.measuredFloors(in.measured); err != nil {
+			return finding.Report{}, nil, err
+		}
+		in.floors = o.Measured
+	}
 	m, server, err := a.readAudit(ctx, in, c)
 	if err != nil {
 		return finding.Report{}, nil, err
 	}
 	o.Server = server
 	return audit.Run(m, o), m, nil
+}
+
+// measuredFloors reads records of the user's own cluster.
+func (a *app) measuredFloors(dir string) (map[string]budget.Floor, error) {
+	paths, err := record.Find(dir)
+	if err != nil {
+		return nil, recordFault(err)
+	}
+	var all []record.Record
+	for _, p := range paths {
+		r, err := record.Read(p)
+		if err != nil {
+			return nil, recordFault(err)
+		}
+		all = append(all, r)
+	}
+	floors, trials := audit.Measured(all, dir)
+	if trials == 0 {
+		return nil, fault.Inconclusivef("measure it there: drainproof run --context NAME --arm drain --udp 10 --repeat 5 --out DIR",
+			"none of the %d records in %s shows how long traffic goes on arriving: that takes a Pod that was deleted or evicted, failed its readiness and was replaced, with UDP flows", len(all), dir)
+	}
+	a.progress("floors from %d trials in %s", trials, dir)
+	return floors, nil
 }
 
 // fails says whether the report is a failure from that severity on; "" stands for warning.

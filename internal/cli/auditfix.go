@@ -89,7 +89,7 @@ func (a *app) auditFix(ctx context.Context, in *auditInput, c audit.Config, o fi
 	if err != nil {
 		return err
 	}
-	changes := fix.Plan(m, r.Findings, fix.Options{Server: server.Minor, Floors: c.Floored()})
+	changes := fix.Plan(m, r.Findings, fix.Options{Server: server.Minor, Floors: c.Floored(in.floors)})
 	if o.overlay != "" {
 		return a.fixOverlay(in, changes, o.overlay)
 	}

@@ -260,6 +260,9 @@ func (a *app) audit(ctx context.Context, in *auditInput, c audit.Config, baselin
 
 // measuredFloors reads records of the user's own cluster.
 func (a *app) measuredFloors(dir string) (map[string]budget.Floor, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fault.Usagef("give a folder that drainproof run --out wrote", "--measured %s: %v", dir, err)
+	}
 	paths, err := record.Find(dir)
 	if err != nil {
 		return nil, recordFault(err)

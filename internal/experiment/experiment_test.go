@@ -39,6 +39,21 @@ func TestShippedExperiments(t *testing.T) {
 	}
 }
 
+func TestEveryShippedExperimentIsRead(t *testing.T) {
+	files, err := filepath.Glob("../../experiments/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d experiments (%v)", len(files), err)
+	}
+	for _, file := range files {
+		e, err := Read(file)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		} else if e.Name != strings.TrimSuffix(filepath.Base(file), ".yaml") || e.Repeats < 1 || len(e.Arms) < 2 {
+			t.Errorf("%s: name %q, %d repeats of %d arms", file, e.Name, e.Repeats, len(e.Arms))
+		}
+	}
+}
+
 func TestParseDistinguishesArms(t *testing.T) {
 	e, err := Parse([]byte(`{apiVersion: drainproof.dev/v1, kind: Experiment, name: x, repeats: 2,
 defaults: {grace: 12s, tcp: 3, readinessOnTerm: keep},

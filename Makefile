@@ -25,6 +25,7 @@ build-all: ## Build for every supported platform into bin/
 
 demo: build ## A real cluster, twenty connections, one deleted Pod; leaves out/demo/record.json
 	@bin/drainproof demo --install-packages --kubernetes-from $(DEMO_FROM) --out out/demo --force
+	@chown -R --reference=. bin out 2>/dev/null || true # with sudo: they belong to whom the clone belongs
 
 test: ## Everything: installs what is missing (root on Debian or Ubuntu), unit and end-to-end tests; lists what was skipped
 	@scripts/test.sh all

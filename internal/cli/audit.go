@@ -68,6 +68,16 @@ func (in *auditInput) isLive() bool {
 	return in.live.cluster != "" || in.live.kubeconfig != "" || in.live.context != ""
 }
 
+// bindFiles binds what a fix works on: files and what is rendered from them.
+func (in *auditInput) bindFiles(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVarP(&in.files, "filename", "f", nil, "a file or a folder; may be repeated")
+	f.StringVarP(&in.kustomize, "kustomize", "k", "", "a folder to render with kustomize (or kubectl kustomize); with --overlay")
+	f.StringVar(&in.kubernetes, "kubernetes", "", "the version that the manifests are for, e.g. v1.34 (default "+audit.DefaultServer.String()+")")
+	f.StringVar(&in.config, "config", "", "configuration file (default .drainproof-audit.yaml, where there is one)")
+	f.StringVar(&in.measured, "measured", "", "folder of records of your cluster: what they show of its propagation replaces the default floors")
+}
+
 // check wants exactly one kind of input.
 func (in *auditInput) check() error {
 	n := 0
@@ -126,6 +136,13 @@ func (a *app) readAudit(ctx context.Context, in *auditInput, c audit.Config) (*m
 	}
 	m := model.Build(objects, model.Options{Live: in.isLive(), Namespaces: in.namespaces})
 	m.Notes = append(notes, m.Notes...)
+	if m.Objects == 0 && in.isLive() {
+		where := "this cluster holds"
+		if len(in.namespaces) > 0 {
+			where = "namespaces " + strings.Join(in.namespaces, ", ") + " hold"
+		}
+		return nil, server, fault.Inconclusivef("check the names: kubectl get namespaces", "%s nothing that an audit judges, or do not exist", where)
+	}
 	if m.Objects == 0 {
 		return nil, server, fault.Usagef("check the path or the namespaces", "the input holds no Kubernetes object")
 	}

@@ -57,7 +57,7 @@ the order and the quotes. --overlay writes a kustomize overlay beside them and t
 			return a.auditFix(cmd.Context(), &in, c, o)
 		},
 	}
-	in.bind(cmd)
+	in.bindFiles(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "print a diff and write nothing (the default)")
 	f.BoolVar(&o.write, "write", false, "edit the files in place")
@@ -68,10 +68,6 @@ the order and the quotes. --overlay writes a kustomize overlay beside them and t
 
 func (o fixOptions) check(in *auditInput) error {
 	switch {
-	case in.isLive():
-		return fault.Usagef("fix the manifests that the cluster was made from, with -f or -k", "a live cluster is not changed")
-	case in.helm != "":
-		return fault.Usagef("set the chart's values, or fix its rendered text: helm template ... > web.yaml && drainproof audit fix -f web.yaml", "rendered templates cannot be edited")
 	case slices.Contains(in.files, "-"):
 		return fault.Usagef("give files", "what came from stdin cannot be edited")
 	case in.kustomize != "" && o.write:
@@ -124,6 +120,7 @@ func (a *app) auditFix(ctx context.Context, in *auditInput, c audit.Config, o fi
 		if err := replaceFile(name, after[name]); err != nil {
 			return err
 		}
+		a.progress("wrote %s", harmless(name))
 	}
 	a.describeChanges(changes)
 	if !o.write && len(after) > 0 {
@@ -162,8 +159,8 @@ func (a *app) describeChanges(changes []fix.Change) {
 	for _, c := range left {
 		a.progress("%s: %s: %s", objectWords(c), strings.Join(c.Why, ", "), harmless(c.Skipped))
 	}
-	if len(changes) == 0 {
-		a.progress("there is nothing to fix")
+	if len(left) == len(changes) {
+		a.progress("there is nothing to fix here without knowing the application")
 	}
 }
 
@@ -211,8 +208,18 @@ func (a *app) fixOverlay(in *auditInput, changes []fix.Change, dir string) error
 		}
 	}
 	a.describeChanges(changes)
-	a.progress("build it with: kubectl kustomize %s", dir)
+	a.progress("build it with: kubectl kustomize %s%s", outside(resources), dir)
 	return nil
+}
+
+// outside is the flag that kustomize wants for single files outside of the overlay's own folder.
+func outside(resources []string) string {
+	for _, r := range resources {
+		if strings.HasPrefix(r, "../") && filepath.Ext(r) != "" || filepath.IsAbs(r) {
+			return "--load-restrictor LoadRestrictionsNone "
+		}
+	}
+	return ""
 }
 
 // replaceFile writes a file whole or not at all; an existing one keeps its mode, and a link its target.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -153,8 +154,12 @@ func oneOf(flag, value string, allowed ...string) error {
 			return nil
 		}
 	}
-	return fault.Usagef("choose one of "+strings.Join(allowed, ", "), "--%s %q is not known", flag, value)
+	shown := slices.DeleteFunc(slices.Clone(allowed), func(v string) bool { return v == "" })
+	return fault.Usagef("choose one of "+strings.Join(shown, ", "), "--%s %q is not known", flag, value)
 }
+
+// needsSubcommand answers a command that only groups others: a word that is none of them is refused by its Args.
+func (a *app) needsSubcommand(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // exactArgs is cobra.ExactArgs with a message that names what is wanted.
 func exactArgs(what ...string) cobra.PositionalArgs {

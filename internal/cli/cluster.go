@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,7 @@ are from 198.18.0.0/15, and the host reaches all of them.`,
   drainproof cluster kubeconfig lab > lab.kubeconfig
   drainproof cluster down lab`,
 		Args: exactArgs(),
+		RunE: a.needsSubcommand,
 	}
 	cmd.AddCommand(a.clusterUp(), a.clusterList(), a.clusterStatus(), a.clusterKubeconfig(), a.clusterLoadImage(), a.clusterLogs(), a.clusterDown())
 	return cmd
@@ -292,11 +294,22 @@ also after something in it was killed. A cluster that does not exist is no error
 					return err
 				}
 			}
+			before, err := localcluster.Names(a.stateDir())
+			if err != nil {
+				return err
+			}
 			for _, name := range names {
 				if err := localcluster.Down(cmd.Context(), a.stateDir(), name); err != nil {
 					return err
 				}
-				a.progress("cluster %s is gone", name)
+				switch {
+				case slices.Contains(before, name):
+					a.progress("cluster %s is gone", name)
+				case len(before) == 0:
+					a.progress("there was no cluster %s", name)
+				default:
+					a.progress("there was no cluster %s; there are: %s", name, strings.Join(before, ", "))
+				}
 			}
 			return nil
 		},

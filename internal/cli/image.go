@@ -64,6 +64,7 @@ cluster's own tool, or push it to a registry; docs/clusters.md has the commands.
 		Example: `  drainproof image save drainproof.tar && kind load image-archive drainproof.tar
   drainproof image push registry.example/team/drainproof:1`,
 		Args: exactArgs(),
+		RunE: a.needsSubcommand,
 	}
 	var binary, arch, ref string
 	var force, insecure bool

@@ -48,9 +48,10 @@ func Run(m *model.Model, o Options) finding.Report {
 	found := rules.Check(m, o.Server.Minor, floors)
 	marks := newMarks(m)
 	for _, f := range found {
+		marked, why := marks.suppress(f) // asked first, so that an entry counts as used whoever else suppresses it
 		f, by, reason := o.Config.apply(f)
-		if by == "" {
-			by, reason = marks.suppress(f)
+		if by == "" && marked {
+			by, reason = "annotation", why
 		}
 		if by == "" && o.Baseline.holds(f) {
 			by, reason = "baseline", "known before"
@@ -72,7 +73,7 @@ func Run(m *model.Model, o Options) finding.Report {
 				doc.Paths = append(doc.Paths, f.Path)
 			}
 		}
-		doc.Verdict = verdict(doc, r.Findings)
+		doc.Verdict = verdict(doc, r.Findings, r.Suppressed)
 		r.Workloads = append(r.Workloads, doc)
 	}
 	return r
@@ -85,22 +86,37 @@ func order(fs []finding.Finding) {
 	})
 }
 
-// verdict is the line that a person reads first.
-func verdict(w finding.Workload, fs []finding.Finding) string {
-	var own []finding.Finding
-	for _, f := range fs {
-		if f.Object == w.Object || f.Workload != nil && *f.Workload == w.Object {
-			own = append(own, f)
-		}
-	}
+// verdict is the line that a person reads first. It is about physics: what is suppressed loses
+// traffic all the same, it only does not fail the run.
+func verdict(w finding.Workload, live []finding.Finding, suppressed []finding.Suppressed) string {
 	worst := finding.Severity("")
-	for _, f := range own {
+	count := func(f finding.Finding) int {
+		if f.Object != w.Object && (f.Workload == nil || *f.Workload != w.Object) {
+			return 0
+		}
 		if f.Severity.Rank() > worst.Rank() {
 			worst = f.Severity
 		}
+		return 1
 	}
+	open, quiet := 0, 0
+	for _, f := range live {
+		open += count(f)
+	}
+	for _, s := range suppressed {
+		quiet += count(s.Finding)
+	}
+	text := judgement(w, worst, open)
+	if quiet > 0 {
+		text += "; " + plural(quiet, "finding") + " suppressed"
+	}
+	return text
+}
+
+// judgement is the verdict by the worst of all findings, of which so many are open.
+func judgement(w finding.Workload, worst finding.Severity, open int) string {
 	switch {
-	case len(w.Paths) == 0 && len(own) == 0:
+	case len(w.Paths) == 0 && open == 0:
 		return "nothing in the input sends it traffic"
 	case len(w.Paths) == 0:
 		return "nothing in the input sends it traffic, but it has findings of its own"
@@ -108,12 +124,28 @@ func verdict(w finding.Workload, fs []finding.Finding) string {
 		return "loses traffic when it is terminated"
 	case worst == finding.Warning:
 		return "can lose traffic when it is terminated"
-	case worst == finding.Info:
+	case worst != "" && open == 0:
+		return "depends on the application"
+	case worst != "":
 		return "depends on the application: see the questions"
 	case w.Budget.LeftNs == nil:
 		return "no loss found; what the application does on its stop signal is not known"
+	case *w.Budget.LeftNs < 0:
+		return fmt.Sprintf("can lose traffic when it is terminated: hook and drain take %s longer than the grace period", spell(-*w.Budget.LeftNs))
 	}
-	return fmt.Sprintf("no loss found; %s s of the grace period are left", strconv.FormatFloat(time.Duration(*w.Budget.LeftNs).Seconds(), 'f', -1, 64))
+	return fmt.Sprintf("no loss found; %s of the grace period are left", spell(*w.Budget.LeftNs))
+}
+
+// spell writes nanoseconds as seconds with at most three decimals.
+func spell(ns int64) string {
+	return strconv.FormatFloat(float64(time.Duration(ns).Round(time.Millisecond))/1e9, 'f', -1, 64) + " s"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 func objectOf(o *manifest.Object) finding.Object {

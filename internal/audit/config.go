@@ -71,10 +71,7 @@ func ParseConfig(file string, text []byte) (Config, error) {
 	if c.APIVersion != "drainproof.dev/v1" || c.Kind != "AuditConfig" {
 		return bad("wants apiVersion drainproof.dev/v1 and kind AuditConfig, has %q and %q", c.APIVersion, c.Kind)
 	}
-	known := map[string]bool{}
-	for _, r := range rules.All() {
-		known[r.ID] = true
-	}
+	known := knownRules()
 	for id, r := range c.Rules {
 		switch {
 		case !known[id]:
@@ -119,6 +116,15 @@ func ParseConfig(file string, text []byte) (Config, error) {
 	}
 	c.file = file
 	return c, nil
+}
+
+// knownRules are the IDs of all rules.
+func knownRules() map[string]bool {
+	known := map[string]bool{}
+	for _, r := range rules.All() {
+		known[r.ID] = true
+	}
+	return known
 }
 
 // Floored gives the floors that replace the defaults: measured ones before configured ones.

@@ -33,8 +33,8 @@ func Measured(records []record.Record, from string) (floors map[string]budget.Fl
 	if trials == 0 {
 		return nil, 0
 	}
-	source := fmt.Sprintf("measured: worst of %d trials in %s, endpoint withdrawn after %d ms and acted on after %d ms more, at most",
-		trials, from, withdrawn.Milliseconds(), acted.Milliseconds())
+	source := fmt.Sprintf("measured: worst of %s in %s, endpoint withdrawn after %d ms and acted on after %d ms more, at most",
+		plural(trials, "trial"), from, withdrawn.Milliseconds(), acted.Milliseconds())
 	floors = map[string]budget.Floor{}
 	// Both paths are the same rules on the same nodes.
 	for _, path := range []string{budget.ClusterIP, budget.NodePort} {

@@ -19,15 +19,29 @@ const IgnoreAnnotation = "drainproof.dev/ignore"
 
 // marks are the annotations of one model.
 type marks struct {
-	// reasons by object, then by rule.
-	reasons map[finding.Object]map[string]string
-	bad     []string
+	// reasons by entry.
+	reasons map[mark]string
+	// order is that in which entries were read, used those whose rule found something.
+	order []mark
+	used  map[mark]bool
+	known map[string]bool
+	bad   []string
 }
 
-var ignoreEntry = regexp.MustCompile(`^(DP\d{3})\s*:\s*(\S.*)$`)
+// mark is one entry of an annotation: a rule on an object.
+type mark struct {
+	on   finding.Object
+	rule string
+}
+
+var (
+	ignoreEntry = regexp.MustCompile(`^(DP\d{3})\s*:\s*(\S.*)$`)
+	// ruleWord finds what is meant for a rule's ID in an entry that is not understood.
+	ruleWord = regexp.MustCompile(`(?i)^DP[_-]?\d+\b`)
+)
 
 func newMarks(m *model.Model) *marks {
-	k := &marks{reasons: map[finding.Object]map[string]string{}}
+	k := &marks{reasons: map[mark]string{}, used: map[mark]bool{}, known: knownRules()}
 	for _, w := range m.Workloads {
 		k.read(w.Object)
 		k.add(w.Object, w.Annotations[IgnoreAnnotation])
@@ -62,27 +76,63 @@ func (k *marks) add(o *manifest.Object, text string) {
 			continue
 		}
 		m := ignoreEntry.FindStringSubmatch(part)
-		if m == nil {
-			k.bad = append(k.bad, fmt.Sprintf("%s: annotation %s: %q is not understood and suppresses nothing; write \"DP103: the reason\"", describe(key), IgnoreAnnotation, part))
+		if m == nil || !k.known[m[1]] {
+			k.bad = append(k.bad, fmt.Sprintf("%s: annotation %s: %q %s", describe(key), IgnoreAnnotation, part, k.trouble(part)))
 			continue
 		}
-		if k.reasons[key] == nil {
-			k.reasons[key] = map[string]string{}
+		e := mark{key, m[1]}
+		if _, ok := k.reasons[e]; !ok {
+			k.order = append(k.order, e)
 		}
-		k.reasons[key][m[1]] = m[2]
+		k.reasons[e] = m[2]
 	}
 }
 
-func (k *marks) suppress(f finding.Finding) (by, reason string) {
-	if r, ok := k.reasons[f.Object][f.Rule]; ok {
-		return "annotation", r
+// trouble says why an entry suppresses nothing, and what to write instead.
+func (k *marks) trouble(part string) string {
+	id := ruleWord.FindString(part)
+	if id == "" {
+		return "is not understood and suppresses nothing; write the rule and why: \"DP501: one replica is enough at night\""
 	}
+	rest := strings.TrimSpace(part[len(id):])
+	meant := strings.NewReplacer("-", "", "_", "").Replace(strings.ToUpper(id))
+	switch {
+	case !k.known[meant]:
+		return "suppresses nothing: there is no rule " + id
+	case strings.Trim(rest, ": ") == "":
+		return fmt.Sprintf("gives no reason and suppresses nothing; write \"%s: the reason\"", meant)
+	}
+	return fmt.Sprintf("is not understood and suppresses nothing; write \"%s: the reason\"", meant)
+}
+
+// suppress says whether an annotation names the finding, and why. Every entry that does so counts as used.
+func (k *marks) suppress(f finding.Finding) (yes bool, reason string) {
+	on := []finding.Object{f.Object}
 	if f.Workload != nil {
-		if r, ok := k.reasons[*f.Workload][f.Rule]; ok {
-			return "annotation", r
+		on = append(on, *f.Workload)
+	}
+	for _, o := range on {
+		e := mark{o, f.Rule}
+		r, ok := k.reasons[e]
+		if !ok {
+			continue
+		}
+		k.used[e] = true
+		if !yes {
+			yes, reason = true, r
 		}
 	}
-	return "", ""
+	return yes, reason
 }
 
-func (k *marks) notes() []string { return k.bad }
+// notes name the entries that are wrong, and those that are not needed any more: they would hide the
+// finding if it came back.
+func (k *marks) notes() []string {
+	notes := k.bad
+	for _, e := range k.order {
+		if !k.used[e] {
+			notes = append(notes, fmt.Sprintf("%s: annotation %s: an entry suppresses nothing: %s finds nothing on %s", describe(e.on), IgnoreAnnotation, e.rule, describe(e.on)))
+		}
+	}
+	return notes
+}

@@ -66,15 +66,15 @@ func (b *bench) ensureImage(ctx context.Context) error {
 	return b.on.local.MarkLoaded(ref)
 }
 
-// trial runs one trial on the bench's cluster.
-func (b *bench) trial(ctx context.Context, arm experiment.Arm, set *record.Set) (*record.Record, error) {
+// trial runs one trial on the bench's cluster; without an id it gets one of its own.
+func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *record.Set) (*record.Record, error) {
 	cfg := arm.Config
 	cfg.Image = b.image
 	if ns := b.opts.namespace; ns != "" {
 		cfg.Namespace = &ns
 	}
 	return trial.Run(ctx, trial.Spec{
-		Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
+		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
 	}, trial.Deps{
 		API: b.on.api,
 		NewTrigger: func(ctx context.Context, k trigger.Kind, t trigger.Target) (trigger.Trigger, error) {
@@ -139,6 +139,9 @@ func recordFault(err error) error {
 	}
 	if _, ok := errors.AsType[*record.FullDiskError](err); ok {
 		return fault.Measuref(err, "make room, or choose a folder on another disk with --out, and run it again", "writing the record")
+	}
+	if e, ok := errors.AsType[*record.NotFoundError](err); ok {
+		return fault.Usagef("give a folder that drainproof run --out wrote", "%v", e)
 	}
 	if _, ok := errors.AsType[*record.NoRecordError](err); ok {
 		return fault.Usagef("give folders that `drainproof run --out` wrote", "%v", err)

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/kube"
 )
 
 func (a *app) cleanupCommand() *cobra.Command {
@@ -36,12 +38,15 @@ drainproof.dev/trial and removes it.`,
 				find = on.api.Leftovers
 			}
 			left, err := find(cmd.Context())
-			w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
-			for _, l := range left {
-				fmt.Fprintf(w, "%s\t%s\t%s\ttrial %s\t%s\n", l.Kind, l.Namespace, l.Name, l.Trial, l.Created.UTC().Format(time.RFC3339))
+			what := "removed"
+			switch {
+			case dryRun:
+				what = "would remove"
+			case err != nil:
+				what = "found" // some of it may still be there
 			}
-			if ferr := w.Flush(); ferr != nil {
-				return ferr
+			if werr := writeLeftovers(a.Out, what, left); werr != nil {
+				return werr
 			}
 			if err != nil {
 				return fault.Measuref(err, "this account must be able to list and delete namespaces, deployments, services and pods", "cleaning up")
@@ -53,6 +58,15 @@ drainproof.dev/trial and removes it.`,
 		},
 	}
 	f.bind(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list it")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list what would be removed")
 	return cmd
+}
+
+// writeLeftovers prints a line for each object, with what was done to it.
+func writeLeftovers(out io.Writer, what string, left []kube.Leftover) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, l := range left {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\ttrial %s\t%s\n", what, l.Kind, l.Namespace, l.Name, l.Trial, l.Created.UTC().Format(time.RFC3339))
+	}
+	return w.Flush()
 }

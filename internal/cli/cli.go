@@ -62,6 +62,7 @@ type app struct {
 // 2 wrong use, 3 inconclusive, 4 could not measure.
 func Run(ctx context.Context, args []string, s Streams) int {
 	a := &app{Streams: s}
+	a.Out = &quietPipe{s.Out}
 	root := a.root(filepath.Base(args[0]))
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
@@ -114,7 +115,7 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fault.Usagef("see `"+c.CommandPath()+" --help`", "%v", err)
+		return flagFault(c, err)
 	})
 	root.AddCommand(a.runCommand(), a.auditCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
 		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.workerCommand(), a.versionCommand())

@@ -48,7 +48,7 @@ ignore it. It logs JSON lines with wall and monotonic time to stdout.`,
 			if noForceRST {
 				c.ForceRST = false
 			}
-			c.Log = a.Out
+			c.Log = a.bareOut()
 			c.PodUID = a.Getenv("POD_UID")
 			if c.Instance = a.Getenv("POD_NAME"); c.Instance == "" {
 				c.Instance, _ = os.Hostname() // an empty name is a name, too

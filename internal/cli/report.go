@@ -76,8 +76,15 @@ func setFault(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*render.HoleError](err); ok {
-		return fault.Inconclusivef("measure what is missing with `drainproof run -f FILE --out DIR --resume`", "%v", err)
+	if holes, ok := errors.AsType[*render.HoleError](err); ok {
+		next := "measure what is missing with `drainproof run -f FILE --out DIR --resume`"
+		switch singles, repeats := holes.Kinds(); {
+		case singles && repeats:
+			next += "; leave the single trials out, or measure them again"
+		case singles:
+			next = "leave that record out, or measure it again"
+		}
+		return fault.Inconclusivef(next, "%v", err)
 	}
 	if _, ok := errors.AsType[*render.MixedError](err); ok {
 		return fault.Usagef("report them apart, or measure the set again in one environment", "%v", err)

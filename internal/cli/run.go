@@ -62,6 +62,7 @@ without them, the only local cluster that runs.`,
 	f.StringVar(&o.cfg.Trigger, "trigger", o.cfg.Trigger, "what ends it: delete, evict, scale or none")
 	f.DurationVar(&o.grace, "grace", time.Duration(o.cfg.GraceNs), "terminationGracePeriodSeconds, whole seconds")
 	f.DurationVar(&o.drain, "drain-window", -1, "how long the probe drains (default: grace - 5s, or 2/3 of a grace under 10s)")
+	f.Lookup("drain-window").DefValue = "0s" // a zero is not printed: the text tells the default
 	f.StringVar(&o.cfg.ReadinessOnTerm, "readiness-on-term", o.cfg.ReadinessOnTerm, "the probe's readiness from SIGTERM on: fail or keep")
 	f.DurationVar(&o.readinessEvery, "readiness-every", time.Duration(o.cfg.ReadinessEveryNs), "period of the readiness probe, whole seconds")
 	f.DurationVar(&o.preStop, "pre-stop-sleep", 0, "a native preStop sleep, whole seconds")
@@ -76,7 +77,7 @@ without them, the only local cluster that runs.`,
 	f.DurationVar(&o.settle, "settle", time.Duration(o.cfg.SettleNs), "how long to hold the flows before the trigger")
 	f.DurationVar(&o.observe, "observe", 0, "how long to watch at most (default: grace + 15s; for trigger none: grace)")
 	f.IntVar(&o.repeat, "repeat", 1, "how many trials")
-	f.StringVar(&o.out, "out", "", "folder for the record or the set (default: drainproof-runs/ID)")
+	f.StringVar(&o.out, "out", "", "folder for the record or the set (default: drainproof-runs/ID with the trial's id; of a set NAME-ID)")
 	f.StringVarP(&o.output, "output", "o", "table", "what stdout gets: table or json")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "an existing namespace to use (default: one of its own, removed afterwards)")
 	f.StringVar(&o.cfg.Image, "image", "", "image of the probe and the client (default: this very binary's, loaded into local clusters by itself)")
@@ -166,9 +167,11 @@ func (o *runOptions) refuseIdle(cmd *cobra.Command, single bool) error {
 }
 
 func (a *app) runSingle(ctx context.Context, b *bench, arm experiment.Arm) error {
+	// The default folder, the record and the namespace share one id.
+	id := trial.NewID(time.Now())
 	dir := b.opts.out
 	if dir == "" {
-		dir = filepath.Join("drainproof-runs", trial.NewID(time.Now()))
+		dir = filepath.Join("drainproof-runs", id)
 	}
 	if err := a.refuseExisting(dir, b.opts.force); err != nil {
 		return err
@@ -176,7 +179,7 @@ func (a *app) runSingle(ctx context.Context, b *bench, arm experiment.Arm) error
 	if err := b.connect(ctx); err != nil {
 		return err
 	}
-	rec, terr := b.trial(ctx, arm, nil)
+	rec, terr := b.trial(ctx, id, arm, nil)
 	if b.opts.force && rec.Completeness != record.Complete {
 		if old, err := record.Read(dir); err == nil && old.Completeness == record.Complete {
 			// A good record is not given for a failed trial.
@@ -233,7 +236,7 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 		return err
 	}
 	records, err := experiment.Run(ctx, e, opts, func(ctx context.Context, arm experiment.Arm, set record.Set) (*record.Record, error) {
-		return b.trial(ctx, arm, &set)
+		return b.trial(ctx, "", arm, &set)
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ another place: it obeys one coordinator on its stdin and stdout, and ends with t
 			if lifetime <= 0 {
 				return fault.Usagef("give a duration such as 1h", "--lifetime %v is not positive", lifetime)
 			}
-			return traffic.Serve(cmd.Context(), a.In, a.Out, versionString(), lifetime)
+			return traffic.Serve(cmd.Context(), a.In, a.bareOut(), versionString(), lifetime)
 		},
 	}
 	cmd.Flags().DurationVar(&idle, "idle", 0, "only keep the container alive for this long")

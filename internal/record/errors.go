@@ -48,6 +48,17 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s holds more than %d MiB and is not read", e.Path, e.Limit>>20)
 }
 
+// NotFoundError: there is nothing at the path.
+type NotFoundError struct {
+	Path string
+	Err  error
+}
+
+func (e *NotFoundError) Error() string { return e.Path + " does not exist" }
+
+// Unwrap gives the system's error, an fs.ErrNotExist.
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
 // NoRecordError: a folder that holds no record.
 type NoRecordError struct{ Path string }
 

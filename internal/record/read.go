@@ -23,9 +23,9 @@ const (
 // Read reads one record: a file, compressed by gzip or not, or a folder that holds
 // FileName or FileName.gz. Fields that it does not know are passed over; another
 // schema is a *SchemaError, a file beyond MaxBytes a *TooLargeError, a folder without a
-// record a *NoRecordError.
+// record a *NoRecordError, a path with nothing there a *NotFoundError.
 func Read(path string) (Record, error) {
-	info, err := os.Stat(path)
+	info, err := stat(path)
 	if err != nil {
 		return Record{}, fmt.Errorf("reading record: %w", err)
 	}
@@ -42,6 +42,15 @@ func Read(path string) (Record, error) {
 	}
 	defer f.Close()
 	return decode(f, path, MaxBytes)
+}
+
+// stat tells a path with nothing there from one that cannot be looked at.
+func stat(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NotFoundError{Path: path, Err: err}
+	}
+	return info, err
 }
 
 func inFolder(dir string) (string, error) {
@@ -104,8 +113,8 @@ func gunzip(r *bufio.Reader) (io.Reader, error) {
 const HistoryDir = "history"
 
 // Find walks the folders dirs and gives the paths of all records in them, sorted. A dir may
-// also be a record file itself. Each of dirs must hold one, else a *NoRecordError; where
-// a folder holds both forms of a record, the uncompressed one counts.
+// also be a record file itself. Each of dirs must be there, else a *NotFoundError, and hold
+// one, else a *NoRecordError; where a folder holds both forms of a record, the uncompressed one counts.
 func Find(dirs ...string) ([]string, error) {
 	var found []string
 	for _, dir := range dirs {
@@ -123,7 +132,7 @@ func Find(dirs ...string) ([]string, error) {
 }
 
 func findIn(root string) ([]string, error) {
-	info, err := os.Stat(root)
+	info, err := stat(root)
 	if err != nil {
 		return nil, fmt.Errorf("looking for records: %w", err)
 	}

@@ -246,9 +246,10 @@ func (g *cohort) holes(arms []string) []Hole {
 			if t.Record.Completeness != record.Complete {
 				why := "is incomplete"
 				if len(t.Record.Missing) > 0 {
-					why += ": " + clean(t.Record.Missing[0])
+					// Records of earlier versions end an interruption with Go's words for it.
+					why += ": " + strings.TrimSuffix(clean(t.Record.Missing[0]), ": context canceled")
 				}
-				holes = append(holes, Hole{Experiment: g.name(), Arm: arm, Repeat: t.set.Repeat, Path: t.Path, Why: why})
+				holes = append(holes, Hole{Experiment: g.name(), Arm: arm, Repeat: t.set.Repeat, Path: t.Path, Why: why, Single: g.key.single})
 			}
 		}
 	}

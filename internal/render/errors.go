@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,9 +15,14 @@ type Hole struct {
 	Path string
 	// Why it does not count.
 	Why string
+	// Single: a trial that belongs to no set.
+	Single bool
 }
 
 func (h Hole) String() string {
+	if h.Single {
+		return fmt.Sprintf("the single trial %s %s", h.Path, h.Why)
+	}
 	s := fmt.Sprintf("repeat %d of arm %q", h.Repeat, h.Arm)
 	if h.Repeat == 0 {
 		s = fmt.Sprintf("arm %q", h.Arm)
@@ -37,7 +43,19 @@ func (e *HoleError) Error() string {
 	for i, h := range e.Holes {
 		lines[i] = h.String()
 	}
-	return fmt.Sprintf("the set %q has a hole: %s", e.Holes[0].Experiment, strings.Join(lines, "; "))
+	all := strings.Join(lines, "; ")
+	if i := slices.IndexFunc(e.Holes, func(h Hole) bool { return !h.Single }); i >= 0 {
+		return fmt.Sprintf("the set %q has a hole: %s", e.Holes[i].Experiment, all)
+	}
+	return all
+}
+
+// Kinds says whether there are single trials, and repeats of sets, among the holes.
+func (e *HoleError) Kinds() (singles, repeats bool) {
+	for _, h := range e.Holes {
+		singles, repeats = singles || h.Single, repeats || !h.Single
+	}
+	return singles, repeats
 }
 
 // MixedError: records of one set were made under different conditions.

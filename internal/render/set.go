@@ -36,7 +36,10 @@ func (o Opts) width() int {
 	return min(max(o.Width, MinWidth), maxWidth)
 }
 
-const legend = "Median (min–max) of one value per repeat. ≤ and ≥ mark bounds: an end is the time at which the API's news of it arrived. n counts repeats."
+// atTheLatest explains the sign of an upper bound.
+const atTheLatest = "≤: at the latest: the arrival of the API's news, or the first heartbeat that noticed"
+
+const legend = "Median (min–max) of one value per repeat. " + atTheLatest + ". ≥: at least, from such a time on; ~: from one such time to another. n counts repeats."
 
 // Set writes the tables over all sets to w, for a terminal. Errors are those of New and of w.
 func Set(w io.Writer, inputs []Input, o Opts) error {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -100,7 +101,12 @@ func kindPaint(k record.EventKind) func(ink, string) string {
 
 func (v *trialPage) timeline() {
 	list, before := timeline(v.r, v.o.Verbose)
-	v.heading("Timeline", "from the trigger; ≤ is the arrival of the API's news, an upper bound")
+	v.heading("Timeline", "from the trigger")
+	if slices.ContainsFunc(list, func(m moment) bool { return strings.HasPrefix(m.when, sign(record.Upper)) }) {
+		for _, line := range wrap(atTheLatest, v.width-2) {
+			v.line("  " + v.k.dim(line))
+		}
+	}
 	if before > 0 {
 		v.line("  " + v.k.dim(fmt.Sprintf("%12s  %s", "", plural(before, "event")+" before it, of the set-up")))
 	}

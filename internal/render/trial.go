@@ -62,7 +62,7 @@ func (v *trialPage) header() {
 	if pod, _ := v.r.ProbePod(); pod != "" {
 		facts = append(facts, "Pod "+pod)
 	}
-	if c.DrainWindowNs > 0 {
+	if c.Arm == "drain" && c.DrainWindowNs > 0 {
 		facts = append(facts, "drain window "+setting(c.DrainWindowNs))
 	}
 	if c.PreStopSleepNs > 0 {

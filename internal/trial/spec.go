@@ -3,6 +3,7 @@ package trial
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/fault"
@@ -56,7 +57,8 @@ func Validate(c record.Config) error {
 		if slices.Contains(allowed, value) {
 			return nil
 		}
-		return fault.Usagef(fmt.Sprintf("choose one of %v", allowed), "--%s %q is not known", flag, value)
+		last := len(allowed) - 1
+		return fault.Usagef("choose "+strings.Join(allowed[:last], ", ")+" or "+allowed[last], "--%s %q is not known", flag, value)
 	}
 	within := func(flag string, ns int64, low, high time.Duration) error {
 		if d := time.Duration(ns); d < low || d > high {
@@ -135,11 +137,18 @@ func probeArgs(c record.Config) []string {
 	}
 }
 
+// minAfterHook is what the kubelet leaves a container after its preStop hook, whatever is left of the grace period.
+const minAfterHook = 2 * time.Second
+
 // causedByUs are the notes that a reader must know: what the harness brought about itself.
 func causedByUs(c record.Config) []string {
 	var notes []string
-	if c.Arm == string(probe.Exit) && c.ForceRST {
+	switch {
+	case c.Arm != string(probe.Exit):
+	case c.ForceRST:
 		notes = append(notes, "The resets are forced: the probe sets SO_LINGER to 0 on every TCP connection before it exits, and logs it (forced-rst). They do not show what a kernel does with a plain exit; --no-force-rst does.")
+	default:
+		notes = append(notes, "Nothing was forced: the probe exits without a word to its connections, as asked (--no-force-rst), and what the clients saw is what the kernel does with them.")
 	}
 	if c.ReadinessOnTerm == string(probe.Fail) {
 		notes = append(notes, "The probe answers its readiness check with 503 from SIGTERM on, as asked (--readiness-on-term=fail).")
@@ -149,6 +158,10 @@ func causedByUs(c record.Config) []string {
 	if c.Arm == string(probe.Drain) && c.PreStopSleepNs+c.DrainWindowNs > c.GraceNs {
 		notes = append(notes, fmt.Sprintf("The budget does not add up, as asked: preStop sleep %v + drain window %v > grace %v.",
 			time.Duration(c.PreStopSleepNs), time.Duration(c.DrainWindowNs), time.Duration(c.GraceNs)))
+	}
+	if left := c.GraceNs - c.PreStopSleepNs; c.PreStopSleepNs > 0 && left < int64(minAfterHook) && c.Trigger != string(trigger.None) {
+		notes = append(notes, fmt.Sprintf("The preStop sleep of %v leaves %v of the grace period of %v. The kubelet leaves a container at least %v after its hook, so SIGKILL comes up to %v after the grace period.",
+			time.Duration(c.PreStopSleepNs), time.Duration(left), time.Duration(c.GraceNs), minAfterHook, minAfterHook))
 	}
 	if c.Trigger == string(trigger.None) {
 		notes = append(notes, "Control: nothing was triggered. t = 0 is the moment at which a trigger would have been sent.")

@@ -7,6 +7,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -55,6 +56,8 @@ const (
 
 // Spec is what to run.
 type Spec struct {
+	// ID of the trial, as NewID makes them; empty for a new one.
+	ID string
 	// Config must be complete and valid.
 	Config record.Config
 	Set    *record.Set
@@ -88,7 +91,7 @@ func NewID(now time.Time) string {
 // gone when Run returns, or the error says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: NewID(now), journal: newJournal(), flows: newFlowStates(), bootID: clock.BootID()}
+	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: newJournal(), flows: newFlowStates(), bootID: clock.BootID()}
 	r.rec = &record.Record{
 		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Config: s.Config, Set: s.Set,
 		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
@@ -105,9 +108,9 @@ func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
 	if interrupted {
 		r.journal.harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
-		err = fault.Measuref(ctx.Err(), "", "interrupted in the phase %q", phase)
-	}
-	if err != nil {
+		err = &interruptedError{phase, ctx.Err()}
+		r.rec.Missing = append(r.rec.Missing, err.Error())
+	} else if err != nil {
 		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", phase, err))
 	}
 	r.collect(context.WithoutCancel(ctx))
@@ -122,6 +125,16 @@ func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	}
 	return r.rec, err
 }
+
+// interruptedError: somebody ended the trial early. A person knows that without the context's words for it.
+type interruptedError struct {
+	phase Phase
+	cause error
+}
+
+func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted in the phase %q", e.phase) }
+
+func (e *interruptedError) Unwrap() error { return e.cause }
 
 // running is one trial under way.
 type running struct {

@@ -22,11 +22,13 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 		}
 		return all
 	}
+	what := "maxUnavailable 1"
 	spec := mapping(field{"maxUnavailable", whole(1)})
 	if p.Server >= evictionPolicy && w.Object.Kind != "StatefulSet" {
 		// A Pod that is not ready protects nobody, unless it has a vote or data: without this it
 		// can block a drain for ever.
 		spec.put("unhealthyPodEvictionPolicy", word("AlwaysAllow"))
+		what += ", and unhealthyPodEvictionPolicy AlwaysAllow so that Pods that never become ready do not block drains"
 	}
 	spec.put("selector", selector)
 	name := p.freeName(w.Object)
@@ -35,7 +37,7 @@ func (p *planner) protect(w *model.Workload, fs []finding.Finding) []Change {
 		meta.put("namespace", word(w.Object.Namespace))
 	}
 	added := mapping(field{"apiVersion", word("policy/v1")}, field{"kind", word("PodDisruptionBudget")}, field{"metadata", meta}, field{"spec", spec})
-	c := change(w.Object, "", "let one Pod at a time be evicted: a new PodDisruptionBudget with maxUnavailable 1 (deletes, rollouts, scaling and node shutdowns do not ask it)", fs)
+	c := change(w.Object, "", "let one Pod at a time be evicted: a new PodDisruptionBudget with "+what+" (deletes, rollouts, scaling and node shutdowns do not ask it)", fs)
 	c.Object = finding.Object{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Namespace: w.Object.Namespace, Name: name}
 	c.added = &added
 	p.added[w.Object.Namespace] = append(p.added[w.Object.Namespace], &model.PDB{

@@ -90,7 +90,7 @@ func checkScaleDowns(c *Context, w *model.Workload) {
 		f := finding.Finding{
 			Message: fmt.Sprintf("%s %s may take %d of %d Pods away in one step once the load was low for %s; no PodDisruptionBudget slows that, and each Pod may refuse new connections for %s (%s of path %s less %s of preStop hook)",
 				h.Object.Kind, h.Object.Name, takes, h.MaxReplicas.N, spell(window), spell(each), spell(sum.Slowest.Least), sum.Slowest.Path, spell(sum.Hook)),
-			Facts: append([]finding.Fact{countFact("maximum", h.MaxReplicas, "spec."+strings.Replace(scaleField(h), "min", "max", 1)), countFact("minimum", h.MinReplicas, "spec."+scaleField(h)),
+			Facts: append([]finding.Fact{limitFact("maximum", h, h.MaxReplicas, "spec."+strings.Replace(scaleField(h), "min", "max", 1)), limitFact("minimum", h, h.MinReplicas, "spec."+scaleField(h)),
 				secondsFact("stabilizationWindowSeconds", h.ScaleDownStabilization, at+".stabilizationWindowSeconds"),
 				{Name: "floor of path " + sum.Slowest.Path, Value: spell(sum.Slowest.Least), From: sum.Slowest.Source}, {Name: "preStop hook", Value: spell(sum.Hook), From: hookPath(w)}}, policies...),
 			Remedy: fmt.Sprintf("add a preStop sleep of at least %s to the workload, and a scaleDown policy of 1 Pod per 60 s", spell(sum.Slowest.Least)),
@@ -102,6 +102,20 @@ func checkScaleDowns(c *Context, w *model.Workload) {
 		}
 		c.Report(At(h.Object, at), f)
 	}
+}
+
+// scalerOrigin is origin for a number of an autoscaler's own: KEDA has its own defaults. What it leaves to the
+// HorizontalPodAutoscaler that it makes, the behavior, is Kubernetes'.
+func scalerOrigin(h *model.HPA, n model.Int, path string) string {
+	if !n.Set && h.Object.Kind == "ScaledObject" {
+		return byKEDADefault
+	}
+	return origin(n, path)
+}
+
+// limitFact is an autoscaler's minimum or maximum with its origin.
+func limitFact(name string, h *model.HPA, n model.Int, path string) finding.Fact {
+	return finding.Fact{Name: name, Value: strconv.FormatInt(n.N, 10), From: scalerOrigin(h, n, path)}
 }
 
 // scaleField is the field of an autoscaler's minimum.
@@ -125,7 +139,7 @@ func checkAppliedReplicas(c *Context, w *model.Workload) {
 		c.Report(At(w.Object, "spec.replicas"), finding.Finding{
 			Message: fmt.Sprintf("each apply of this manifest sets the count back to %d although %s %s may have scaled it to %d: up to %s deleted at once, under the load that called for them",
 				w.Replicas.N, h.Object.Kind, h.Object.Name, h.MaxReplicas.N, plural(most, "Pod")),
-			Facts:  []finding.Fact{countFact("replicas", w.Replicas, "spec.replicas"), countFact("maximum", h.MaxReplicas, h.Object.Kind+" "+h.Object.Name+": spec."+strings.Replace(scaleField(h), "min", "max", 1))},
+			Facts:  []finding.Fact{countFact("replicas", w.Replicas, "spec.replicas"), limitFact("maximum", h, h.MaxReplicas, h.Object.Kind+" "+h.Object.Name+": spec."+strings.Replace(scaleField(h), "min", "max", 1))},
 			Remedy: "remove spec.replicas from the manifest (hand the field over first: without that the first apply sets 1)",
 		})
 		return

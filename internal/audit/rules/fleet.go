@@ -88,7 +88,7 @@ func leastPods(w *model.Workload) (f fleet, known bool) {
 		}
 		field := scaleField(h)
 		f = fleet{n: h.MinReplicas.N, at: At(h.Object, "spec."+field), scaler: h}
-		f.fact = finding.Fact{Name: field, Value: strconv.FormatInt(f.n, 10), From: h.Object.Kind + " " + h.Object.Name + ": " + origin(h.MinReplicas, "spec."+field)}
+		f.fact = finding.Fact{Name: field, Value: strconv.FormatInt(f.n, 10), From: h.Object.Kind + " " + h.Object.Name + ": " + scalerOrigin(h, h.MinReplicas, "spec."+field)}
 	}
 	if f.scaler == nil {
 		f = fleet{n: w.Replicas.N, at: At(w.Object, "spec.replicas"), fact: countFact("replicas", w.Replicas, "spec.replicas")}

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -235,13 +234,13 @@ func exposed(c *Context, w *model.Workload) (containers []*model.Container, floo
 
 // sleepFor is a hook that covers a path with a margin: whole steps of 5 s.
 func sleepFor(f *budget.Floor) time.Duration {
-	steps := math.Ceil((f.Least + 2*time.Second).Seconds() / 5)
-	return time.Duration(steps) * 5 * time.Second
+	const step = 5 * time.Second
+	return (f.Least + 2*time.Second + step - 1) / step * step
 }
 
 // sleepText writes a hook that sleeps, as this cluster and this image can run it.
 func sleepText(c *Context, k *model.Container, d time.Duration) string {
-	seconds := fmt.Sprint(int64(d.Seconds()))
+	seconds := fmt.Sprint(wholeSeconds(d))
 	switch {
 	case c.Server >= 30:
 		return "lifecycle.preStop.sleep.seconds: " + seconds
@@ -256,7 +255,7 @@ func graceText(sum budget.Sum, more time.Duration) string {
 	if more <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("terminationGracePeriodSeconds: %d instead of %d, so that the application keeps its time", int64((sum.Grace + more).Seconds()), int64(sum.Grace.Seconds()))
+	return fmt.Sprintf("terminationGracePeriodSeconds: %d instead of %d, so that the application keeps its time", wholeSeconds(sum.Grace+more), wholeSeconds(sum.Grace))
 }
 
 // holdRemedy is the patch in words: a hook, and the grace period with it.
@@ -288,9 +287,17 @@ func checkHookUsesGrace(c *Context, w *model.Workload) {
 				{Name: "preStop hook", Value: spell(took), From: k.PreStop.At},
 				{Name: "least time for the application", Value: spell(budget.KubeletFloor), From: fromKillContainer},
 			},
-			Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook %s + %s for the application), or shorten the hook", int64((took + restAfter(sum)).Seconds()), spell(took), spell(restAfter(sum))),
+			Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook %s + %s for the application), or shorten the hook", wholeSeconds(took+restAfter(sum)), spell(took), spell(restAfter(sum))),
 		}
 		switch {
+		case took == model.Endless:
+			f.Facts[1].Value = "no end"
+			f.Message = fmt.Sprintf("the preStop hook of container %s never ends by itself: it is cut when the grace period of %s is over, and the application has the kubelet's floor of %s before SIGKILL",
+				k.Name, spell(sum.Grace), spell(budget.KubeletFloor))
+			f.Remedy = "give the hook an end: no grace period is long enough for it"
+			if floor := arrival(sum); floor != nil {
+				f.Remedy = fmt.Sprintf("give the hook an end: no grace period is long enough for it, and a sleep of %s covers the %s for which new connections go on arriving (%s)", spell(sleepFor(floor)), spell(floor.Least), floorName(floor))
+			}
 		case left < 0 && k.PreStop.How == "sleep":
 			f.Message = fmt.Sprintf("the preStop sleep of container %s lasts %s, but the grace period is %s: the API server refuses a sleep longer than the grace period", k.Name, spell(took), spell(sum.Grace))
 		case left < 0:
@@ -332,7 +339,7 @@ func checkHookAndDrain(c *Context, w *model.Workload) {
 			{Name: "drain", Value: spell(sum.Drain.Took), From: sum.Drain.From},
 			{Name: "left", Value: spell(left), From: "grace period - hook - drain"},
 		},
-		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (%s + %s), or drain within %s", int64(math.Ceil((sum.LongHook + sum.Drain.Took).Seconds())), spell(sum.LongHook), spell(sum.Drain.Took), spell(sum.Grace-sum.LongHook)),
+		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (%s + %s), or drain within %s", wholeSeconds(sum.LongHook+sum.Drain.Took), spell(sum.LongHook), spell(sum.Drain.Took), spell(sum.Grace-sum.LongHook)),
 	}
 	if !strings.Contains(sum.Drain.From, budget.DrainAnnotation) {
 		// A server's timeout is a bound: it is gone sooner when its clients are done.
@@ -451,13 +458,20 @@ func checkHookWithoutShell(c *Context, w *model.Workload) {
 			needs = "a shell"
 		}
 		took, _ := budget.HookOf(k)
+		early, remedy := spell(took)+" too early", "use "+sleepText(c, k, took.Round(time.Second))
+		if took == model.Endless {
+			early, remedy = "though the hook was to hold it back without an end", "give the hook an end that needs no program, such as a preStop.sleep"
+			if floor := arrival(c.Sum(w)); floor != nil {
+				remedy = "use " + sleepText(c, k, sleepFor(floor)) + ": a hook needs an end"
+			}
+		}
 		c.Report(At(w.PodObject, h.At), finding.Finding{
-			Message: fmt.Sprintf("the preStop hook of container %s needs %s, and the image %s has none: the hook fails and SIGTERM comes at once, %s too early", k.Name, needs, k.Image, spell(took)),
+			Message: fmt.Sprintf("the preStop hook of container %s needs %s, and the image %s has none: the hook fails and SIGTERM comes at once, %s", k.Name, needs, k.Image, early),
 			Facts: []finding.Fact{
 				{Name: "preStop hook", Value: shorten(hookText(h)), From: h.At},
 				{Name: "image", Value: k.Image, From: k.Path + ".image"},
 			},
-			Remedy: "use " + sleepText(c, k, took.Round(time.Second)),
+			Remedy: remedy,
 		})
 	}
 }
@@ -505,7 +519,7 @@ func checkGraceUnchanged(c *Context, w *model.Workload) {
 			{Name: "preStop hook", Value: spell(sum.LongHook), From: hookFrom(w)},
 			{Name: "left for the application", Value: spell(left), From: "grace period - hook"},
 		},
-		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook + 30 s)", int64((sum.LongHook + sum.Grace).Seconds())),
+		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook + 30 s)", wholeSeconds(sum.LongHook+sum.Grace)),
 		Ask:    fmt.Sprintf("is the application done within %s of SIGTERM? Say how long it takes with the annotation %s", spell(left), budget.DrainAnnotation),
 	})
 }
@@ -528,7 +542,7 @@ func checkGraceTooLong(c *Context, w *model.Workload) {
 			graceFact(w, sum.Grace),
 			{Name: "wait before a node is removed", Value: spell(autoscalerWaits), From: "cluster autoscaler, --max-graceful-termination-sec, default"},
 		},
-		Remedy: fmt.Sprintf("drain within %s, or set --max-graceful-termination-sec=%d", spell(autoscalerWaits), int64(sum.Grace.Seconds())),
+		Remedy: fmt.Sprintf("drain within %s, or set --max-graceful-termination-sec=%d", spell(autoscalerWaits), wholeSeconds(sum.Grace)),
 		Ask:    "who removes nodes here (cluster autoscaler, Karpenter, spot interruptions, upgrades), and how long do they wait?",
 	})
 }

@@ -374,7 +374,7 @@ func checkSlowReady(c *Context, w *model.Workload) {
 			spell(sum), spell(ready), spell(ofSeconds(w.MinReady)), spell(ofSeconds(deadline))),
 		Facts: append(facts, secondsFact("minReadySeconds", w.MinReady, "spec.minReadySeconds"),
 			secondsFact("progressDeadlineSeconds", deadline, "spec.progressDeadlineSeconds")),
-		Remedy: fmt.Sprintf("lower the readiness delay, or set progressDeadlineSeconds to at least %d", int64((sum + sum/2).Seconds())),
+		Remedy: fmt.Sprintf("lower the readiness delay, or set progressDeadlineSeconds to at least %d", wholeSeconds(sum+sum/2)),
 	})
 }
 

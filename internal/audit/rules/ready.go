@@ -10,8 +10,11 @@ import (
 	"github.com/drainproof/drainproof/internal/audit/model"
 )
 
-// byDefault is the From of a number that nobody wrote.
-const byDefault = "default of Kubernetes"
+// The From of a number that nobody wrote.
+const (
+	byDefault     = "default of Kubernetes"
+	byKEDADefault = "default of KEDA"
+)
 
 // Annotations with which a user says what no manifest can show.
 const (
@@ -19,10 +22,14 @@ const (
 	onTermNote  = "drainproof.dev/readiness-on-term"
 )
 
-// spell writes a duration as messages have it: seconds, with a fraction only where there is one.
+// spell writes a duration as messages have it: seconds, with a fraction only where there is one, of milliseconds
+// at most. It divides once: Duration.Seconds adds two numbers and makes 1.3599999999999999 of 1.36.
 func spell(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+	return strconv.FormatFloat(float64(d.Round(time.Millisecond))/1e9, 'f', -1, 64) + " s"
 }
+
+// wholeSeconds is a duration for a field that takes whole seconds: rounded up, so that nothing is cut off.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // plural writes a count with its noun: "1 Pod", "3 Pods".
 func plural(n int64, noun string) string {

@@ -290,6 +290,6 @@ func checkScaleDownDelay(c *Context, w *model.Workload) {
 			spell(delay+sum.Hook), spell(delay), spell(sum.Hook), spell(sum.Slowest.Least), sum.Slowest.Path, spell(sum.Slowest.Least-delay-sum.Hook)),
 		Facts: []finding.Fact{delayFact, {Name: "preStop hook", Value: spell(sum.Hook), From: hookPath(w)},
 			{Name: "floor of path " + sum.Slowest.Path, Value: spell(sum.Slowest.Least), From: sum.Slowest.Source}},
-		Remedy: fmt.Sprintf("set scaleDownDelaySeconds to at least %d", int64((sum.Slowest.Least-sum.Hook).Seconds()+0.999)),
+		Remedy: fmt.Sprintf("set scaleDownDelaySeconds to at least %d", wholeSeconds(sum.Slowest.Least-sum.Hook)),
 	})
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/drainproof/drainproof/internal/fault"
 )
@@ -13,7 +13,12 @@ import (
 // flagFault says what a person can do about a flag that could not be read.
 func flagFault(c *cobra.Command, err error) error {
 	next := "see `" + c.CommandPath() + " --help`"
-	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok && e.GetFlag().Value.Type() == "duration" {
+	type badValue interface {
+		error
+		GetValue() string
+	}
+	// The errors of time.ParseDuration have no type, but all begin so.
+	if e, ok := errors.AsType[badValue](err); ok && errors.Unwrap(e) != nil && strings.HasPrefix(errors.Unwrap(e).Error(), "time: ") {
 		example := "6s"
 		if _, err := strconv.ParseUint(e.GetValue(), 10, 32); err == nil {
 			example = e.GetValue() + "s"

@@ -241,4 +241,9 @@ func TestFind(t *testing.T) {
 	if e, ok := errors.AsType[*record.NoRecordError](err); !ok || e.Path != empty {
 		t.Errorf("error is %v", err)
 	}
+	none := filepath.Join(root, "none")
+	_, err = record.Find(root, none)
+	if e, ok := errors.AsType[*record.NotFoundError](err); !ok || e.Path != none || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error is %v", err)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
@@ -14,6 +16,49 @@ const (
 	tablesBegin = "<!-- made by: drainproof report results -o markdown -->\n"
 	tablesEnd   = "<!-- end -->"
 )
+
+// TestReadmeHeadline: the picture that README.md opens with is what that record
+// gives, from the heading to the key, and the table of its flows.
+func TestReadmeHeadline(t *testing.T) {
+	const path = "results/iptables/drain-delete/repeat-04"
+	rec, err := record.Read("../../" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Trial(&b, rec, Opts{}); err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(b.String(), "\nTimeline  ")
+	_, flows, more := strings.Cut(rest, "\nFlows  ")
+	flows, _, ended := strings.Cut(flows, "\n\n")
+	if !found || !more || !ended || strings.Count(flows, "\n") != 2 {
+		t.Fatalf("the page has another order:\n%s", &b)
+	}
+	want := head + "\nFlows  " + flows + "\n"
+
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "\n```\ndrain, delete, grace 30 s"
+	before, after, found := strings.Cut(string(page), begin)
+	block, after, ended := strings.Cut(after, "```\n")
+	if !found || !ended || !strings.Contains(before, path) {
+		t.Fatal("README.md does not open with the trial " + path)
+	}
+	block = strings.TrimPrefix(begin, "\n```\n") + block
+	if block == want {
+		return
+	}
+	if testkit.Updating() {
+		if err := os.WriteFile("../../README.md", []byte(before+"\n```\n"+want+"```\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("README.md does not open with what the record gives; make update writes it (-README +record):\n%s", cmp.Diff(block, want))
+}
 
 // TestResultsPageIsMadeOfTheRecords: the published tables are exactly what the
 // published records give, and every record is complete and valid.

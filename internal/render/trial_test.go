@@ -2,11 +2,27 @@ package render
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
+
+// The drain window is a setting of the arm that drains; elsewhere it would look like one in force.
+func TestDrainWindowIsToldOfTheDrainArmOnly(t *testing.T) {
+	for arm, want := range map[string]bool{"drain": true, "exit": false, "ignore": false} {
+		r := records.Drain()
+		r.Config.Arm = arm
+		var b bytes.Buffer
+		if err := Trial(&b, r, Opts{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "drain window"); got != want {
+			t.Errorf("%s: the drain window is told: %t, want %t", arm, got, want)
+		}
+	}
+}
 
 func TestTrialGoldens(t *testing.T) {
 	for _, s := range records.Named() {

@@ -30,7 +30,7 @@ func config(arm, kind string) record.Config {
 }
 
 func runIn(ctx context.Context, w *world, c record.Config) (*record.Record, error) {
-	return Run(ctx, Spec{Config: c, Tool: record.Tool{Name: "drainproof", Version: "test", Sha256: strings.Repeat("0", 64), Go: "go"}, Cluster: "fake", Kernel: "k", CPUs: 2}, Deps{
+	return Run(ctx, Spec{ID: "20261129-160000-c0ffee", Config: c, Tool: record.Tool{Name: "drainproof", Version: "test", Sha256: strings.Repeat("0", 64), Go: "go"}, Cluster: "fake", Kernel: "k", CPUs: 2}, Deps{
 		API: w, Local: traffic.StartLocal,
 		NewTrigger: func(_ context.Context, k trigger.Kind, _ trigger.Target) (trigger.Trigger, error) {
 			return fakeTrigger{w, k}, w.step("NewTrigger")
@@ -65,6 +65,9 @@ func TestDrainIsMeasured(t *testing.T) {
 	}
 	if !slices.Equal(w.undone, []string{"trigger", "namespace"}) {
 		t.Errorf("put back: %v", w.undone)
+	}
+	if rec.ID != "20261129-160000-c0ffee" || rec.Environment.Namespace != "drainproof-"+rec.ID {
+		t.Errorf("the id that was given: record %s, namespace %s", rec.ID, rec.Environment.Namespace)
 	}
 }
 
@@ -151,6 +154,9 @@ func TestInterruptedAnywhere(t *testing.T) {
 			validate(t, rec)
 			if rec.Completeness != record.Incomplete || !slices.ContainsFunc(rec.Events, func(e record.Event) bool { return e.Kind == record.Interrupted }) {
 				t.Errorf("%s, events %v", rec.Completeness, rec.Events)
+			}
+			if !strings.HasPrefix(rec.Missing[0], "interrupted in the phase") || strings.Contains(rec.Missing[0]+err.Error(), "context canceled") {
+				t.Errorf("said of the interruption: %q; %v", rec.Missing[0], err)
 			}
 			if step != "Environment" && !slices.Contains(w.undone, "namespace") {
 				t.Errorf("put back: %v", w.undone)

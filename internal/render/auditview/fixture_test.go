@@ -45,8 +45,21 @@ func budgetOf(name string) finding.Budget {
 	panic("no budget " + name)
 }
 
+// fits is a report with one workload, a clean one.
+func fits() *finding.Report {
+	w := finding.Workload{Object: deployment("quiet"), File: "quiet.yaml", Line: 1, Paths: []string{"clusterip"}, Budget: budgetOf("fits"), Verdict: "no loss found; 5 s of the grace period are left"}
+	return &finding.Report{Schema: finding.Schema, Kubernetes: "v1.37.2", Objects: 2, Workloads: []finding.Workload{w}}
+}
+
+// settled is a report with one workload, all of whose findings are suppressed.
+func settled() *finding.Report {
+	r := sample()
+	r.Workloads, r.Findings, r.Suppressed, r.Notes = r.Workloads[:1], nil, r.Suppressed[:1], nil
+	return r
+}
+
 // sample is a report with one of each: errors, warnings and info on a workload, findings on
-// objects around it and on objects of nobody, a clean workload, and every way to suppress.
+// objects around it and on objects of nobody, a workload whose findings are suppressed, and every way to suppress.
 func sample() *finding.Report {
 	web, worker, edge, quiet := deployment("web"), deployment("worker"), deployment("edge"), deployment("quiet")
 	service := finding.Object{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "edge"}
@@ -54,9 +67,9 @@ func sample() *finding.Report {
 	r := &finding.Report{
 		Schema: finding.Schema, Kubernetes: "v1.37.2", Objects: 9,
 		Workloads: []finding.Workload{
-			{Object: quiet, File: "quiet.yaml", Line: 1, Paths: []string{"clusterip"}, Budget: budgetOf("fits"), Verdict: "no loss found; 5 s of the grace period are left"},
+			{Object: quiet, File: "quiet.yaml", Line: 1, Paths: []string{"clusterip"}, Budget: budgetOf("fits"), Verdict: "can lose traffic when it is terminated; 1 finding suppressed"},
 			{Object: worker, File: "worker.yaml", Line: 1, Paths: []string{}, Budget: budgetOf("nothing known"), Verdict: "depends on the application: see the questions"},
-			{Object: web, File: "web.yaml", Line: 1, Paths: []string{"clusterip"}, Budget: budgetOf("nothing holds it"), Verdict: "loses traffic when it is terminated"},
+			{Object: web, File: "web.yaml", Line: 1, Paths: []string{"clusterip"}, Budget: budgetOf("nothing holds it"), Verdict: "loses traffic when it is terminated; 1 finding suppressed"},
 			{Object: edge, File: "edge.yaml", Line: 20, Paths: []string{"loadbalancer", "nodeport", "clusterip"}, Budget: budgetOf("NLB"), Verdict: "can lose traffic when it is terminated"},
 		},
 		Findings: []finding.Finding{

@@ -82,12 +82,17 @@ func nearest(all []finding.Workload, same []int, f finding.Finding) int {
 	return best
 }
 
-// worstFirst parts the groups that have findings, the worst first, from those that have none.
-func worstFirst(all []group) (dirty, clean []group) {
+// worstFirst parts the groups that have findings, the worst first, from those whose findings are
+// all suppressed, which are not clean, and from those that have none.
+func worstFirst(all []group) (dirty, quiet, clean []group) {
 	for _, g := range all {
-		if len(g.findings) > 0 {
+		switch {
+		case len(g.findings) > 0:
 			dirty = append(dirty, g)
-		} else if g.workload != nil {
+		case g.workload == nil:
+		case len(g.suppressed) > 0:
+			quiet = append(quiet, g)
+		default:
 			clean = append(clean, g)
 		}
 	}
@@ -99,7 +104,7 @@ func worstFirst(all []group) (dirty, clean []group) {
 		return []int{g.worst().Rank(), c.errors, c.warnings, c.info}
 	}
 	slices.SortStableFunc(dirty, func(a, b group) int { return slices.Compare(rank(b), rank(a)) })
-	return dirty, clean
+	return dirty, quiet, clean
 }
 
 func (g group) worst() finding.Severity {
@@ -110,6 +115,14 @@ func (g group) worst() finding.Severity {
 }
 
 func (g group) counts() counts { return countsOf(g.findings) }
+
+// summary is what stands beside a group's title.
+func (g group) summary() string {
+	if len(g.findings) == 0 && len(g.suppressed) > 0 {
+		return suppressedText(g.suppressed)
+	}
+	return g.counts().String()
+}
 
 // about names a finding's object where it is not the group's own.
 func (g group) about(f finding.Finding) string {

@@ -54,7 +54,8 @@ type (
 
 // JUnit writes the report as test results: a suite for each workload, a case for each rule
 // that found something on it, and one that passes for a clean workload. Errors and warnings fail;
-// info, which the application decides, and what is suppressed are skipped with their words.
+// info, which the application decides, and what is suppressed are skipped with their words, so is
+// a workload of which everything is suppressed.
 func JUnit(w io.Writer, r *finding.Report) error {
 	r = cleaned(r)
 	doc := junitSuites{Name: "drainproof audit"}
@@ -98,7 +99,12 @@ func (g group) suite() junitSuite {
 		}
 	}
 	if len(g.findings) == 0 && g.workload != nil {
-		add(junitCase{Name: "no findings", File: g.workload.File, Line: g.workload.Line, Out: xmlText([]string{g.workload.Verdict})})
+		c := junitCase{Name: "no findings", File: g.workload.File, Line: g.workload.Line, Out: xmlText([]string{g.workload.Verdict})}
+		if n := len(g.suppressed); n > 0 {
+			// It does not fail, and it is no pass.
+			c.Name, c.Skipped = fmt.Sprintf("%d suppressed", n), &junitSkipped{g.workload.Verdict}
+		}
+		add(c)
 	}
 	found := map[string][]finding.Finding{}
 	var rules []string

@@ -89,12 +89,18 @@ func TestJUnit(t *testing.T) {
 		}
 	}
 	want := []string{
-		"Deployment shop/quiet: no findings passes", "Deployment shop/quiet: DP451 replicas skipped", "Deployment shop/worker: DP301 listener skipped",
+		"Deployment shop/quiet: 1 suppressed skipped", "Deployment shop/quiet: DP451 replicas skipped", "Deployment shop/worker: DP301 listener skipped",
 		"Deployment shop/web: DP101 grace error", "Deployment shop/web: DP401 rollout warning", "Deployment shop/web: DP301 listener skipped",
 		"Deployment shop/edge: DP601 loadbalancer warning", "Objects of no workload: DP501 pdb warning",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got := doc.Suites[0].Cases[0].Skipped.Message; got != "can lose traffic when it is terminated; 1 finding suppressed" {
+		t.Errorf("the quiet workload says %q", got)
+	}
+	if _, clean := junit(t, fits()); clean.Suites[0].Cases[0].Name != "no findings" || clean.Skipped != 0 {
+		t.Errorf("the clean workload: %+v", clean.Suites[0].Cases)
 	}
 	text := doc.Suites[2].Cases[0].Failure.Text
 	for _, want := range []string{"\nerror web.yaml:31 new connections", "\nfix: add lifecycle", "\ngrace period 30 s (default)\n"} {

@@ -17,10 +17,12 @@ const commentLimit = 60_000
 // for each workload, details folded. What would make the comment too long is counted, not shown.
 func Markdown(w io.Writer, r *finding.Report) error {
 	r = cleaned(r)
-	dirty, good := worstFirst(groups(r))
+	dirty, quiet, good := worstFirst(groups(r))
 	var b strings.Builder
 	b.WriteString("<!-- drainproof audit -->\n### " + md(headline(r, dirty)) + "\n\n" + md(totals(r)) + ".\n")
-	end := folded(plural(len(good), "workload")+" without findings", each(good, func(g group) string { return code(g.title) })) +
+	end := folded(plural(len(quiet), "workload")+" with suppressed findings only", each(quiet, func(g group) string {
+		return code(g.title) + ": " + md(g.summary()) + "; " + md(g.workload.Verdict)
+	})) + folded(plural(len(good), "workload")+" without findings", each(good, func(g group) string { return code(g.title) })) +
 		folded("Notes", each(r.Notes, md))
 	room := commentLimit - utf8.RuneCountInString(b.String()) - utf8.RuneCountInString(end)
 	left := 0
@@ -51,6 +53,8 @@ func headline(r *finding.Report, dirty []group) string {
 	switch {
 	case len(r.Workloads) == 0 && len(r.Findings) == 0:
 		return "drainproof audit: nothing was judged, there is no workload in the input"
+	case len(r.Findings) == 0 && len(r.Suppressed) > 0:
+		return fmt.Sprintf("drainproof audit: %d suppressed, nothing else in %s", len(r.Suppressed), plural(len(r.Workloads), "workload"))
 	case len(r.Findings) == 0:
 		return "drainproof audit: no findings in " + plural(len(r.Workloads), "workload")
 	}

@@ -22,7 +22,8 @@ func comment(t *testing.T, r *finding.Report) string {
 func TestMarkdownGoldens(t *testing.T) {
 	testkit.Golden(t, "comment.md", []byte(comment(t, sample())))
 	testkit.Golden(t, "comment-empty.md", []byte(comment(t, &finding.Report{Objects: 4})))
-	testkit.Golden(t, "comment-clean.md", []byte(comment(t, &finding.Report{Objects: 2, Workloads: sample().Workloads[:1]})))
+	testkit.Golden(t, "comment-clean.md", []byte(comment(t, fits())))
+	testkit.Golden(t, "comment-settled.md", []byte(comment(t, settled())))
 }
 
 // GitHub refuses a comment of more than 65536 characters: a crowd is counted rather than cut off in the middle.

@@ -3,6 +3,7 @@ package auditview
 import (
 	"math"
 	"strings"
+	"time"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
 )
@@ -76,6 +77,9 @@ func momentsOf(b finding.Budget) moments {
 	}
 	return t
 }
+
+// endless is a hook that nobody waits for: its length stands for having no end.
+const endless = int64(10000 * time.Hour)
 
 // leastGrace is how many columns the grace period keeps beside something much longer.
 const leastGrace = 8
@@ -256,7 +260,11 @@ func (p picture) hookRow() row {
 	case hook > p.grace:
 		note = "cut off after " + seconds(p.grace)
 	}
-	return row{"hook", cells, seconds(hook), note}
+	value := seconds(hook)
+	if hook >= endless {
+		value = "no end"
+	}
+	return row{"hook", cells, value, note}
 }
 
 // propagationRow shows how long new traffic goes on arriving: while the hook holds the

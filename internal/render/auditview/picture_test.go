@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -92,6 +93,15 @@ func TestPictureKeepsItsPromises(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestHookWithoutAnEnd(t *testing.T) {
+	b := budgetOf("hook is cut off")
+	b.HookNs = ns(10000 * time.Hour)
+	out := strings.Join(pictureLines(b, DefaultWidth, blocks, ink{}, map[rune]bool{}), "\n")
+	if !strings.Contains(out, "no end") || strings.Contains(out, "36000000") {
+		t.Errorf("the length of a hook that never ends is a number:\n%s", out)
+	}
 }
 
 // One axis: a stretch twice as long is drawn twice as long, and stretches that follow one another meet.

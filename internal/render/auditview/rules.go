@@ -47,7 +47,7 @@ func Explain(w io.Writer, d finding.RuleDoc, terminal int) error {
 	return err
 }
 
-// RuleList writes one line for each rule, in the order of the topics.
+// RuleList writes one line for each rule, in the order of their IDs.
 func RuleList(w io.Writer, docs []finding.RuleDoc) error {
 	var b strings.Builder
 	topic, severity := 0, 0
@@ -55,17 +55,17 @@ func RuleList(w io.Writer, docs []finding.RuleDoc) error {
 		d = cleanDoc(d)
 		topic, severity = max(topic, width(string(d.Topic))), max(severity, width(string(d.Severity)))
 	}
-	for _, d := range byTopic(docs) {
+	for _, d := range byID(docs) {
 		fmt.Fprintf(&b, "%s  %s  %s  %s\n", d.ID, pad(string(d.Severity), severity), pad(string(d.Topic), topic), d.Title)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// RulesMarkdown writes the page of all rules, grouped by topic. The headings are bare IDs,
+// RulesMarkdown writes the page of all rules, in the order of their IDs, with a section for each topic. The headings are bare IDs,
 // so that a link to a rule outlives its title.
 func RulesMarkdown(w io.Writer, docs []finding.RuleDoc) error {
-	docs = byTopic(docs)
+	docs = byID(docs)
 	var b strings.Builder
 	b.WriteString("# Rules\n\n" +
 		"<!-- Generated from the rules: drainproof audit explain -o markdown. Do not edit. -->\n\n" +
@@ -78,7 +78,7 @@ func RulesMarkdown(w io.Writer, docs []finding.RuleDoc) error {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", escape(d.ID), strings.ToLower(d.ID), escape(string(d.Topic)), escape(string(d.Severity)), prose(d.Title))
 	}
 	topic := finding.Topic("")
-	for _, d := range docs {
+	for _, d := range byTopic(docs) {
 		if d.Topic != topic {
 			topic = d.Topic
 			b.WriteString("\n## " + escape(string(topic)) + "\n")
@@ -101,18 +101,24 @@ func RulesMarkdown(w io.Writer, docs []finding.RuleDoc) error {
 	return err
 }
 
-// byTopic orders clean rules by topic, as finding.Topics does, then by ID; unknown topics come last.
-func byTopic(docs []finding.RuleDoc) []finding.RuleDoc {
-	place := func(t finding.Topic) int {
-		if i := slices.Index(finding.Topics, t); i >= 0 {
-			return i
-		}
-		return len(finding.Topics)
-	}
+// byID orders clean rules by their IDs.
+func byID(docs []finding.RuleDoc) []finding.RuleDoc {
 	list := each(docs, cleanDoc)
-	slices.SortStableFunc(list, func(a, b finding.RuleDoc) int {
-		return cmp.Or(cmp.Compare(place(a.Topic), place(b.Topic)), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortStableFunc(list, func(a, b finding.RuleDoc) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// byTopic keeps the rules of a topic together, each topic at the place of its first rule. IDs are given
+// out in ranges, a topic each: so the order is that of the IDs unless a range is broken.
+func byTopic(sorted []finding.RuleDoc) []finding.RuleDoc {
+	place := map[finding.Topic]int{}
+	for i, d := range sorted {
+		if _, ok := place[d.Topic]; !ok {
+			place[d.Topic] = i
+		}
+	}
+	list := slices.Clone(sorted)
+	slices.SortStableFunc(list, func(a, b finding.RuleDoc) int { return cmp.Compare(place[a.Topic], place[b.Topic]) })
 	return list
 }
 

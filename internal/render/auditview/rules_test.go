@@ -2,6 +2,7 @@ package auditview
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,27 +31,46 @@ func TestRulePages(t *testing.T) {
 	}
 }
 
-// The page is in the order of finding.Topics, whatever the order of the rules, and every rule has the heading that links go to.
-func TestRulesAreGroupedByTopic(t *testing.T) {
+// The list and the page are in the order of the IDs, whatever the order of the rules, with one section a topic; every rule has
+// the heading that links go to.
+func TestRulesAreSortedByID(t *testing.T) {
 	var list []finding.RuleDoc
+	var ids, topics []string
 	for i, topic := range slices.Backward(finding.Topics) {
-		list = append(list, finding.RuleDoc{ID: "DP" + string(rune('A'+i)), Topic: topic, Severity: finding.Error, Title: "t"})
+		list = append(list, finding.RuleDoc{ID: fmt.Sprintf("DP%d1", 20+i), Topic: topic, Severity: finding.Error, Title: "t"}, finding.RuleDoc{ID: fmt.Sprintf("DP%d0", 20+i), Topic: topic, Severity: finding.Error, Title: "t"})
 	}
+	for i, topic := range finding.Topics {
+		ids, topics = append(ids, fmt.Sprintf("DP%d0", 20+i), fmt.Sprintf("DP%d1", 20+i)), append(topics, string(topic))
+	}
+	// A rule outside its topic's range stands in its section, and where its ID says in table and list.
+	list, ids = append(list, finding.RuleDoc{ID: "DPx", Topic: finding.Topics[0]}), append(ids, "DPx")
 	var b bytes.Buffer
-	if err := RulesMarkdown(&b, append(list, finding.RuleDoc{ID: "DPx", Topic: "new"})); err != nil {
+	if err := RuleList(&b, list); err != nil {
 		t.Fatal(err)
 	}
-	var got, want []string
+	var got []string
 	for line := range strings.Lines(b.String()) {
+		got = append(got, strings.Fields(line)[0])
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("the list has %q, not %q", got, ids)
+	}
+	b.Reset()
+	if err := RulesMarkdown(&b, list); err != nil {
+		t.Fatal(err)
+	}
+	var table, sections []string
+	for line := range strings.Lines(b.String()) {
+		if row, ok := strings.CutPrefix(line, "| ["); ok {
+			id, _, _ := strings.Cut(row, "]")
+			table = append(table, id)
+		}
 		if topic, ok := strings.CutPrefix(line, "## "); ok {
-			got = append(got, strings.TrimSpace(topic))
+			sections = append(sections, strings.TrimSpace(topic))
 		}
 	}
-	for _, topic := range finding.Topics {
-		want = append(want, string(topic))
-	}
-	if want = append(want, "new"); !slices.Equal(got, want) {
-		t.Errorf("topics in the order %q, not %q", got, want)
+	if !slices.Equal(table, ids) || !slices.Equal(sections, topics) {
+		t.Errorf("the table has %q, not %q, and the sections %q, not %q", table, ids, sections, topics)
 	}
 	for _, d := range list {
 		if !strings.Contains(b.String(), "\n### "+d.ID+"\n") || !strings.Contains(b.String(), "](#"+strings.ToLower(d.ID)+")") {

@@ -9,29 +9,24 @@ import (
 	"github.com/drainproof/drainproof/internal/audit/finding"
 )
 
-// few is how many workloads are all shown, the clean ones too.
+// few is how many workloads are all shown, the clean ones too, and how many of those whose findings are all suppressed.
 const few = 3
 
 // Table writes the report for a terminal: a workload after the other, the worst first, each
 // with its verdict, its time budget as a picture and its findings; clean workloads on
-// one line; the totals last. The error is that of w.
+// one line, and on another those whose findings are all suppressed where there are many; the totals last. The error is that of w.
 func Table(w io.Writer, r *finding.Report, o Options) error {
 	r = cleaned(r)
 	t := &tablePage{k: ink{o.Color}, g: blocks, width: columns(o.Width), used: map[rune]bool{}}
 	if o.ASCII {
 		t.g = ascii
 	}
-	dirty, good := worstFirst(groups(r))
+	dirty, quiet, good := worstFirst(groups(r))
 	for _, g := range dirty {
 		t.group(g)
 	}
-	if len(r.Workloads) <= few {
-		for _, g := range good {
-			t.group(g)
-		}
-	} else if len(good) > 0 {
-		t.folded(good)
-	}
+	t.some(quiet, len(quiet) <= few, " with suppressed findings only", yellow)
+	t.some(good, len(r.Workloads) <= few, " without findings", green)
 	t.legend()
 	t.byRule(r.Findings)
 	for _, n := range r.Notes {
@@ -64,10 +59,13 @@ func (t *tablePage) line(s string) { t.b.WriteString(strings.TrimRight(s, " ") +
 
 func (t *tablePage) group(g group) {
 	color := green
-	if len(g.findings) > 0 {
+	switch {
+	case len(g.findings) > 0:
 		color = severityColor(g.worst())
+	case len(g.suppressed) > 0:
+		color = yellow
 	}
-	t.line(t.k.in(bold, g.title) + "   " + t.k.in(color, g.counts().String()))
+	t.line(t.k.in(bold, g.title) + "   " + t.k.in(color, g.summary()))
 	if g.workload != nil {
 		for _, line := range wrap(g.workload.Verdict, t.width-2) {
 			t.line("  " + line)
@@ -118,22 +116,39 @@ func (t *tablePage) hanging(label, text string) {
 
 func shortName(o finding.Object) string { return strings.TrimPrefix(describe(o), o.Kind+" ") }
 
-// folded names the clean workloads as far as one line reaches.
-func (t *tablePage) folded(good []group) {
-	line := plural(len(good), "workload") + " without findings: "
-	for i, g := range good {
+// some shows each of the workloads, or names them on one line.
+func (t *tablePage) some(alike []group, each bool, what, color string) {
+	if !each {
+		t.folded(alike, what, color)
+		return
+	}
+	for _, g := range alike {
+		t.group(g)
+	}
+}
+
+// folded names workloads that are alike as far as one line reaches; nothing where there are none.
+func (t *tablePage) folded(alike []group, what, color string) {
+	if len(alike) == 0 {
+		return
+	}
+	line := plural(len(alike), "workload") + what + ": "
+	for i, g := range alike {
 		name := shortName(g.workload.Object)
-		if i < len(good)-1 {
+		if n := len(g.suppressed); n > 0 {
+			name += fmt.Sprintf(" (%d suppressed)", n)
+		}
+		if i < len(alike)-1 {
 			name += ", "
 		}
-		rest := fmt.Sprintf("and %d more", len(good)-i)
-		if i < len(good)-1 && width(line+name+rest) > t.width || width(line+name) > t.width {
+		rest := fmt.Sprintf("and %d more", len(alike)-i)
+		if i < len(alike)-1 && width(line+name+rest) > t.width || width(line+name) > t.width {
 			line += rest
 			break
 		}
 		line += name
 	}
-	t.line(t.k.in(green, line))
+	t.line(t.k.in(color, line))
 	t.line("")
 }
 

@@ -20,7 +20,6 @@ func table(t *testing.T, r *finding.Report, o Options) string {
 }
 
 func TestTableGoldens(t *testing.T) {
-	fits := &finding.Report{Schema: finding.Schema, Kubernetes: "v1.37.2", Objects: 2, Workloads: sample().Workloads[:1]}
 	for _, c := range []struct {
 		name string
 		r    *finding.Report
@@ -30,7 +29,8 @@ func TestTableGoldens(t *testing.T) {
 		{"table-narrow.txt", sample(), Options{Width: 60}},
 		{"table-color.txt", sample(), Options{Color: true}},
 		{"table-ascii.txt", sample(), Options{ASCII: true}},
-		{"table-fits.txt", fits, Options{}},
+		{"table-fits.txt", fits(), Options{}},
+		{"table-settled.txt", settled(), Options{}},
 		{"table-empty.txt", &finding.Report{Objects: 4}, Options{}},
 		{"table-200.txt", crowd(200), Options{}},
 	} {
@@ -102,20 +102,50 @@ func TestCleanWorkloadsAreFolded(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	r := sample()
-	dirty, good := worstFirst(groups(r))
+	r.Workloads = append(r.Workloads, finding.Workload{Object: deployment("calm")})
+	dirty, quiet, good := worstFirst(groups(r))
 	var got []string
 	for _, g := range dirty {
 		got = append(got, fmt.Sprintf("%s: %s, %d suppressed", g.title, g.counts(), len(g.suppressed)))
+	}
+	for _, g := range quiet {
+		got = append(got, fmt.Sprintf("quiet %s: %s", g.title, g.summary()))
 	}
 	for _, g := range good {
 		got = append(got, fmt.Sprintf("clean %s, %d suppressed", g.title, len(g.suppressed)))
 	}
 	want := []string{
 		"Deployment shop/web: 1 error, 1 warning, 1 info, 1 suppressed", "Deployment shop/edge: 1 warning, 0 suppressed", "Deployment shop/worker: 1 info, 0 suppressed",
-		"Objects of no workload: 1 warning, 1 suppressed", "clean Deployment shop/quiet, 1 suppressed",
+		"Objects of no workload: 1 warning, 1 suppressed", "quiet Deployment shop/quiet: 1 suppressed (1 by annotation)", "clean Deployment shop/calm, 0 suppressed",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What is suppressed is not clean: it has a line of its own, and the clean ones do not name it.
+func TestSuppressedIsNotClean(t *testing.T) {
+	many := &finding.Report{}
+	for i := range 8 {
+		o := deployment(fmt.Sprintf("w%d", i))
+		many.Workloads = append(many.Workloads, finding.Workload{Object: o})
+		if i < 5 {
+			many.Suppressed = append(many.Suppressed, finding.Suppressed{Finding: finding.Finding{Rule: "DP501", Object: o}, By: "baseline"})
+		}
+	}
+	out := table(t, many, Options{Width: 120})
+	for _, want := range []string{"5 workloads with suppressed findings only: shop/w0 (1 suppressed), ", "3 workloads without findings: shop/w5, shop/w6, shop/w7\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out = table(t, settled(), Options{})
+	if !strings.Contains(out, "Deployment shop/quiet   1 suppressed (1 by annotation)\n  can lose traffic when it is terminated; 1 finding suppressed\n") || strings.Contains(out, "no findings") {
+		t.Errorf("the heading of shop/quiet:\n%s", out)
+	}
+	out = comment(t, settled())
+	if !strings.Contains(out, "### drainproof audit: 1 suppressed, nothing else in 1 workload\n") || strings.Contains(out, "no findings") || strings.Contains(out, "without findings") {
+		t.Errorf("the comment:\n%s", out)
 	}
 }
 
@@ -142,7 +172,7 @@ func TestSameNameInTwoFiles(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for v, want := range map[int64]string{0: "0 s", 5e8: "500 ms", 3e10: "30 s", 15e8: "1.5 s", 36e11: "3600 s", -5e9: "-5 s"} {
+	for v, want := range map[int64]string{0: "0 s", 5e8: "500 ms", 3e10: "30 s", 15e8: "1.5 s", 36e11: "3600 s", -5e9: "-5 s", 1359999999: "1.36 s", 2e9 + 1234567: "2.001 s", 1234567: "1.235 ms"} {
 		if got := seconds(v); got != want {
 			t.Errorf("%d is %q, not %q", v, got, want)
 		}

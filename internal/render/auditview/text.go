@@ -3,6 +3,7 @@ package auditview
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -51,12 +52,12 @@ func factText(x finding.Fact) string {
 	return s
 }
 
-// seconds prints a duration without decimals that nobody wrote: 30 s, 1.5 s, 500 ms.
+// seconds prints a duration without decimals that nobody wrote: 30 s, 1.5 s, 500 ms; three of them at most.
 func seconds(ns int64) string {
 	if ns%1e9 != 0 && ns > -1e9 && ns < 1e9 {
-		return strconv.FormatFloat(float64(ns)/1e6, 'f', -1, 64) + " ms"
+		return strconv.FormatFloat(float64(time.Duration(ns).Round(time.Microsecond))/1e6, 'f', -1, 64) + " ms"
 	}
-	return strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64) + " s"
+	return strconv.FormatFloat(float64(time.Duration(ns).Round(time.Millisecond))/1e9, 'f', -1, 64) + " s"
 }
 
 func plural(n int, noun string) string {

@@ -64,6 +64,7 @@ func Run(m *model.Model, o Options) finding.Report {
 	}
 	r.Notes = append(r.Notes, marks.notes()...)
 	r.Notes = append(r.Notes, o.Baseline.notes(found)...)
+	r.Notes = append(r.Notes, o.Config.notes(found)...)
 	order(r.Findings)
 	for _, w := range m.Workloads {
 		sum := budget.Of(w, floors)

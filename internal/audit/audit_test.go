@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,110 @@ func TestAnnotationsSuppressWithAReason(t *testing.T) {
 				t.Errorf("no note says that %q is not understood: %v", c.note, r.Notes)
 			}
 		})
+	}
+}
+
+// TestNotesOfAnnotations: an entry that cannot suppress, or has nothing left to, is named with its own rule.
+func TestNotesOfAnnotations(t *testing.T) {
+	const head = "annotation drainproof.dev/ignore"
+	for name, c := range map[string]struct{ own, pod, want string }{
+		"no such rule":            {own: "DP999: why not", want: `Deployment shop/web: ` + head + `: "DP999: why not" suppresses nothing: there is no rule DP999`},
+		"no such rule, no reason": {own: "DP999", want: `Deployment shop/web: ` + head + `: "DP999" suppresses nothing: there is no rule DP999`},
+		"too many digits":         {own: "DP5010: x", want: `"DP5010: x" suppresses nothing: there is no rule DP5010`},
+		"no reason":               {own: "DP501", want: `"DP501" gives no reason and suppresses nothing; write "DP501: the reason"`},
+		"an empty reason":         {own: "DP451: ", want: `"DP451:" gives no reason and suppresses nothing; write "DP451: the reason"`},
+		"small letters":           {own: "dp501: x", want: `"dp501: x" is not understood and suppresses nothing; write "DP501: the reason"`},
+		"no rule at all":          {own: "all of them", want: `"all of them" is not understood and suppresses nothing; write the rule and why: "DP501: one replica is enough at night"`},
+		"a debt that is paid":     {own: "DP451: one was enough", want: head + " suppresses nothing: DP451 finds nothing on Deployment shop/web"},
+		"paid, on the template":   {pod: "DP501: by hand; DP451: one was enough", want: head + " suppresses nothing: DP451 finds nothing on Deployment shop/web"},
+		"in use":                  {own: "DP501: by hand", pod: "DP103: see the runbook"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quoted := func(s string) string { return `{drainproof.dev/ignore: "` + s + `"}` }
+			var got []string
+			for _, n := range Run(build(t, quoted(c.own), quoted(c.pod)), Options{Server: DefaultServer}).Notes {
+				if strings.Contains(n, IgnoreAnnotation) {
+					got = append(got, n)
+				}
+			}
+			if c.want == "" && len(got) == 0 {
+				return
+			}
+			if len(got) != 1 || c.want == "" || !strings.Contains(got[0], c.want) {
+				t.Errorf("notes %q, wanted %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAnnotationBesideConfiguration: the rule finds something, so the entry is not called idle though the configuration comes first.
+func TestAnnotationBesideConfiguration(t *testing.T) {
+	c, err := ParseConfig("c.yaml", []byte("apiVersion: drainproof.dev/v1\nkind: AuditConfig\nignore: [{rule: DP501, reason: by hand}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Run(build(t, `{drainproof.dev/ignore: "DP501: by hand"}`, "{}"), Options{Server: DefaultServer, Config: c})
+	if len(r.Suppressed) != 1 || r.Suppressed[0].By != "config" || slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "suppresses nothing") }) {
+		t.Errorf("suppressed %+v, notes %q", r.Suppressed, r.Notes)
+	}
+}
+
+// TestVerdictIsPhysics: what is suppressed loses traffic all the same.
+func TestVerdictIsPhysics(t *testing.T) {
+	o := finding.Object{Kind: "Deployment", Name: "web"}
+	ns := func(n int64) *int64 { return &n }
+	on := func(s finding.Severity) finding.Finding { return finding.Finding{Severity: s, Object: o} }
+	around := finding.Finding{Severity: finding.Error, Object: finding.Object{Kind: "Service", Name: "web"}, Workload: &o}
+	other := finding.Finding{Severity: finding.Error, Object: finding.Object{Kind: "Deployment", Name: "other"}}
+	for name, c := range map[string]struct {
+		live, quiet []finding.Finding
+		left        *int64
+		unreached   bool
+		want        string
+	}{
+		"clean":                     {left: ns(5e9), want: "no loss found; 5 s of the grace period are left"},
+		"clean, in fractions":       {left: ns(1359999999), want: "no loss found; 1.36 s of the grace period are left"},
+		"drain not known":           {want: "no loss found; what the application does on its stop signal is not known"},
+		"does not fit":              {left: ns(-5e9), want: "can lose traffic when it is terminated: hook and drain take 5 s longer than the grace period"},
+		"suppressed":                {quiet: []finding.Finding{on(finding.Error), on(finding.Info)}, left: ns(-5e9), want: "loses traffic when it is terminated; 2 findings suppressed"},
+		"suppressed, one":           {quiet: []finding.Finding{on(finding.Warning)}, left: ns(5e9), want: "can lose traffic when it is terminated; 1 finding suppressed"},
+		"suppressed, on a Service":  {quiet: []finding.Finding{around}, want: "loses traffic when it is terminated; 1 finding suppressed"},
+		"suppressed question":       {quiet: []finding.Finding{on(finding.Info)}, want: "depends on the application; 1 finding suppressed"},
+		"the worst is suppressed":   {live: []finding.Finding{on(finding.Info)}, quiet: []finding.Finding{on(finding.Error)}, want: "loses traffic when it is terminated; 1 finding suppressed"},
+		"of another":                {quiet: []finding.Finding{other}, left: ns(0), want: "no loss found; 0 s of the grace period are left"},
+		"no traffic":                {unreached: true, want: "nothing in the input sends it traffic"},
+		"no traffic, a finding":     {unreached: true, live: []finding.Finding{on(finding.Warning)}, want: "nothing in the input sends it traffic, but it has findings of its own"},
+		"no traffic, a suppression": {unreached: true, quiet: []finding.Finding{on(finding.Warning)}, want: "nothing in the input sends it traffic; 1 finding suppressed"},
+	} {
+		w := finding.Workload{Object: o, Paths: []string{"clusterip"}, Budget: finding.Budget{LeftNs: c.left}}
+		if c.unreached {
+			w.Paths = nil
+		}
+		var suppressed []finding.Suppressed
+		for _, f := range c.quiet {
+			suppressed = append(suppressed, finding.Suppressed{Finding: f, By: "annotation"})
+		}
+		if got := verdict(w, c.live, suppressed); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+// TestBaselineChangesNoVerdict: with every finding an old debt the workload still loses what it lost.
+func TestBaselineChangesNoVerdict(t *testing.T) {
+	first := Run(build(t, "{}", "{}"), Options{Server: DefaultServer})
+	text, err := NewBaseline(first).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ParseBaseline("debts.json", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := Run(build(t, "{}", "{}"), Options{Server: DefaultServer, Baseline: b})
+	want := fmt.Sprintf("%s; %d findings suppressed", first.Workloads[0].Verdict, len(first.Findings))
+	if got := second.Workloads[0].Verdict; got != want {
+		t.Errorf("verdict %q, not %q", got, want)
 	}
 }
 

@@ -1,12 +1,18 @@
 package audit
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drainproof/drainproof/internal/audit/budget"
@@ -57,6 +63,67 @@ type Ignore struct {
 
 var paths = []string{budget.ClusterIP, budget.NodePort, budget.LoadBalancer, budget.Ingress, budget.Gateway, budget.Headless, budget.HostPort, budget.Registry}
 
+// kinds are those that findings are on.
+var kinds = []string{
+	"CronJob", "DaemonSet", "Deployment", "GRPCRoute", "HTTPRoute", "HorizontalPodAutoscaler", "Ingress", "Job", "Pod", "PodDisruptionBudget",
+	"ReplicaSet", "ReplicationController", "Rollout", "ScaledObject", "Service", "StatefulSet", "TCPRoute", "TLSRoute", "UDPRoute",
+}
+
+// misspelt names the first key that is a field's name but for its case. The JSON decoder takes it for the field.
+func misspelt(at string, written any, t reflect.Type) string {
+	switch v := written.(type) {
+	case []any:
+		for i, e := range v {
+			if wrong := misspelt(fmt.Sprintf("%s[%d]", at, i), e, t.Elem()); wrong != "" {
+				return wrong
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			path := strings.TrimPrefix(at+"."+key, ".")
+			if t.Kind() == reflect.Map {
+				if wrong := misspelt(path, v[key], t.Elem()); wrong != "" {
+					return wrong
+				}
+				continue
+			}
+			for i := range t.NumField() {
+				f := t.Field(i)
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				switch {
+				case name == "" || !strings.EqualFold(name, key):
+				case name != key:
+					return fmt.Sprintf("there is no field %s; it is written %s", path, name)
+				default:
+					if wrong := misspelt(path, v[key], f.Type); wrong != "" {
+						return wrong
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// several says whether a text holds more than one YAML document; one that is empty is none.
+func several(text []byte) bool {
+	d := yamlv3.NewDecoder(bytes.NewReader(text))
+	n := 0
+	for {
+		var document any
+		err := d.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return n > 1
+		}
+		if err != nil || document != nil {
+			n++
+		}
+		if err != nil {
+			return n > 1
+		}
+	}
+}
+
 // ParseConfig reads a configuration file's text. Unknown fields and rules are errors:
 // a spelling mistake must not switch a check off.
 func ParseConfig(file string, text []byte) (Config, error) {
@@ -67,6 +134,21 @@ func ParseConfig(file string, text []byte) (Config, error) {
 	var c Config
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
 		return bad("%v", err)
+	}
+	var written map[string]any
+	if err := yaml.Unmarshal(text, &written); err != nil {
+		return bad("%v", err)
+	}
+	if wrong := misspelt("", written, reflect.TypeOf(c)); wrong != "" {
+		return bad("%s", wrong)
+	}
+	if v, ok := written["kubernetes"]; ok && v != nil {
+		if _, ok := v.(string); !ok {
+			return bad("kubernetes is a number, and 1.30 is 1.3 as a number: write it in quotes, as in \"1.30\"")
+		}
+	}
+	if several(text) {
+		return bad("has more than one YAML document, and only the first would count")
 	}
 	if c.APIVersion != "drainproof.dev/v1" || c.Kind != "AuditConfig" {
 		return bad("wants apiVersion drainproof.dev/v1 and kind AuditConfig, has %q and %q", c.APIVersion, c.Kind)
@@ -88,6 +170,9 @@ func ParseConfig(file string, text []byte) (Config, error) {
 			return bad("ignore[%d]: there is no rule %q", i, g.Rule)
 		case g.Reason == "":
 			return bad("ignore[%d] has no reason", i)
+		}
+		if g.Kind != "" && !slices.Contains(kinds, g.Kind) {
+			return bad("ignore[%d]: no finding is on a %q; the kinds are %s", i, g.Kind, strings.Join(kinds, ", "))
 		}
 		for _, pattern := range []string{g.Name, g.Namespace} {
 			if _, err := path.Match(pattern, ""); err != nil {
@@ -146,11 +231,39 @@ func (c Config) apply(f finding.Finding) (changed finding.Finding, by, reason st
 		f.Severity = r.Severity
 	}
 	for _, g := range c.Ignore {
-		if g.Rule == f.Rule && (g.matches(f.Object) || f.Workload != nil && g.matches(*f.Workload)) {
+		if g.on(f) {
 			return f, "config", g.Reason
 		}
 	}
 	return f, "", ""
+}
+
+// on says whether the entry is about a finding.
+func (g Ignore) on(f finding.Finding) bool {
+	return g.Rule == f.Rule && (g.matches(f.Object) || f.Workload != nil && g.matches(*f.Workload))
+}
+
+// notes name the entries of ignore that match nothing that was found: a spelling mistake in one looks the same as a
+// finding that is gone, and either way it would hide what comes later.
+func (c Config) notes(found []finding.Finding) []string {
+	var notes []string
+	for i, g := range c.Ignore {
+		if !slices.ContainsFunc(found, g.on) {
+			notes = append(notes, fmt.Sprintf("configuration %s: ignore[%d] matches nothing: %s", c.file, i, g))
+		}
+	}
+	return notes
+}
+
+// String writes the entry as a note does.
+func (g Ignore) String() string {
+	text := g.Rule
+	for _, part := range [][2]string{{"kind", g.Kind}, {"namespace", g.Namespace}, {"name", g.Name}} {
+		if part[1] != "" {
+			text += ", " + part[0] + " " + part[1]
+		}
+	}
+	return text
 }
 
 func (g Ignore) matches(o finding.Object) bool {

@@ -53,6 +53,15 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
+func TestMeasuredOnce(t *testing.T) {
+	for _, r := range published(t, "iptables/drain-delete") {
+		floors, trials := Measured([]record.Record{r}, "one")
+		if trials != 1 || !strings.HasPrefix(floors[budget.ClusterIP].Source, "measured: worst of 1 trial in one, ") {
+			t.Errorf("%d trials, source %q", trials, floors[budget.ClusterIP].Source)
+		}
+	}
+}
+
 // TestMeasuredIsSilent: what does not show the lag is not taken for it.
 func TestMeasuredIsSilent(t *testing.T) {
 	for _, arm := range []string{"control", "drain-scale", "drain-ready-scale", "drain-ready-delete"} {

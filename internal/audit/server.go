@@ -17,6 +17,10 @@ type Server struct {
 // supported upstream when this was written (v1.34, the first with preStop.sleep as a stable feature).
 var DefaultServer = Server{Minor: 34, Text: "v1.34"}
 
+// oldest is the oldest minor version that is judged. What is below it is mostly 1.30 that was read
+// as the number 1.3.
+const oldest = 16
+
 func (s Server) String() string { return s.Text }
 
 var serverVersion = regexp.MustCompile(`^v?1\.(\d{1,3})(\.\d+)?([-+].*)?$`)
@@ -30,6 +34,13 @@ func ParseServer(text string) (Server, error) {
 	minor, err := strconv.Atoi(m[1])
 	if err != nil {
 		return Server{}, fmt.Errorf("%q is not a Kubernetes version such as v1.34: %w", text, err)
+	}
+	if minor < oldest {
+		hint := ""
+		if minor > 1 && minor < 10 {
+			hint = fmt.Sprintf("; 1.%d0 becomes 1.%d where YAML takes it for a number: write it in quotes", minor, minor)
+		}
+		return Server{}, fmt.Errorf("%q is older than v1.%d, the oldest that is judged%s", text, oldest, hint)
 	}
 	return Server{Minor: minor, Text: text}, nil
 }

@@ -131,7 +131,7 @@ func (k *marks) notes() []string {
 	notes := k.bad
 	for _, e := range k.order {
 		if !k.used[e] {
-			notes = append(notes, fmt.Sprintf("%s: annotation %s: an entry suppresses nothing: %s finds nothing on %s", describe(e.on), IgnoreAnnotation, e.rule, describe(e.on)))
+			notes = append(notes, fmt.Sprintf("annotation %s suppresses nothing: %s finds nothing on %s", IgnoreAnnotation, e.rule, describe(e.on)))
 		}
 	}
 	return notes

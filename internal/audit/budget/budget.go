@@ -70,7 +70,8 @@ type Sum struct {
 	Hook      time.Duration
 	HookKnown bool
 	// LongHook is the longest hook of a serving container, which is what the grace period
-	// must hold. It is Hook where all hooks are alike.
+	// must hold. It is Hook where all hooks are alike, and the least that it takes where
+	// LongHookKnown is false.
 	LongHook      time.Duration
 	LongHookKnown bool
 	// Slowest is the path with the greatest floor; nil where nothing reaches the workload
@@ -80,10 +81,12 @@ type Sum struct {
 	Drain   Drain
 }
 
-// Fits gives what is left of the grace period after the longest hook and the drain, and
-// whether both are known.
+// Fits gives what is left of the grace period after the longest hook and the drain, and whether
+// that is known. Where it is less than nothing the least that a hook takes is enough to know it;
+// left is then the most that it can be.
 func (s Sum) Fits() (left time.Duration, known bool) {
-	return s.Grace - s.LongHook - s.Drain.Took, s.LongHookKnown && s.Drain.Known
+	left = s.Grace - s.LongHook - s.Drain.Took
+	return left, s.Drain.Known && (s.LongHookKnown || left < 0)
 }
 
 // Of works out a workload's budget.

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ func build(t *testing.T, text string) *model.Workload {
 		t.Fatal(err)
 	}
 	m := model.Build(objects, model.Options{})
+	// What the tests write wrong on purpose are annotations.
+	m.Notes = slices.DeleteFunc(m.Notes, func(note string) bool { return strings.Contains(note, "is not a duration") })
 	if len(m.Workloads) == 0 || len(m.Notes) > 0 {
 		t.Fatalf("%d workloads, notes %q", len(m.Workloads), m.Notes)
 	}
@@ -290,7 +293,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestFitsAndDocumentAgree: what is left is known exactly when its parts are, and is their difference.
+// TestFitsAndDocumentAgree: what is left is known when its parts are, and is their difference. Where the hook
+// may take longer, only that it does not fit can be known, and the document gives no number.
 func TestFitsAndDocumentAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seconds := rapid.Map(rapid.Int64Range(0, 4000), func(n int64) time.Duration { return time.Duration(n) * time.Second })
@@ -301,10 +305,10 @@ func TestFitsAndDocumentAgree(t *testing.T) {
 		}
 		left, known := s.Fits()
 		d := s.Document()
-		if known != (s.LongHookKnown && s.Drain.Known) || known != (d.LeftNs != nil) || (d.HookNs != nil) != s.LongHookKnown || (d.DrainNs != nil) != s.Drain.Known {
+		if known != (s.Drain.Known && (s.LongHookKnown || left < 0)) || (d.LeftNs != nil) != (s.LongHookKnown && s.Drain.Known) || (d.HookNs != nil) != s.LongHookKnown || (d.DrainNs != nil) != s.Drain.Known {
 			t.Fatalf("known %v of %+v, document %+v", known, s, d)
 		}
-		if known && (*d.LeftNs != int64(left) || d.GraceNs != *d.HookNs+*d.DrainNs+*d.LeftNs) {
+		if d.LeftNs != nil && (*d.LeftNs != int64(left) || d.GraceNs != *d.HookNs+*d.DrainNs+*d.LeftNs) {
 			t.Fatalf("left %s of %+v, document %+v", left, s, d)
 		}
 	})

@@ -128,7 +128,7 @@ func (s Sum) document() finding.Budget {
 	if s.Drain.Known {
 		b.DrainNs, b.DrainFrom = nanoseconds(s.Drain.Took), s.Drain.From
 	}
-	if left, known := s.Fits(); known {
+	if left, known := s.Fits(); known && s.LongHookKnown {
 		b.LeftNs = nanoseconds(left)
 	}
 	return b

@@ -2,8 +2,10 @@ package fix
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,9 +61,15 @@ type plannedHook struct {
 // before the hook, unless it is known how long it needs. The grace period is never lowered, and a
 // longer one costs nothing: it is a limit, not a wait.
 func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
+	var all, skipped []Change
+	if written, ok := unreadGrace(w); ok {
+		for _, f := range fs {
+			skipped = append(skipped, p.skip(f, fmt.Sprintf("terminationGracePeriodSeconds is written as %s, which is no number of seconds: correct it first", written)))
+		}
+		return skipped
+	}
 	sum := budget.Of(w, p.Floors)
 	floor := arrival(sum)
-	var all, skipped []Change
 	hooks := map[*model.Container]plannedHook{}
 	done := map[string]bool{} // rules that a hook answers
 	var answered []finding.Finding
@@ -115,7 +123,8 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 	}
 	n, because := w.Pod.Grace.N, ""
 	for _, c := range w.Pod.Containers {
-		if h := hooks[c]; h.hook+h.app > n {
+		// What the model cut to 32 bits may be longer as it is written.
+		if h := hooks[c]; h.hook+h.app > n && w.Pod.Grace.N < math.MaxInt32 {
 			n, because = h.hook+h.app, fmt.Sprintf("%d s of hook and %d s %s", h.hook, h.app, h.because)
 		}
 	}
@@ -138,6 +147,19 @@ func (p *planner) drain(w *model.Workload, fs []finding.Finding) []Change {
 	made := change(w.PodObject, path, fmt.Sprintf("raise the grace period from %s to %d s: %s", from, n, because), graces, edit{path: path, value: whole(n)})
 	made.bond = "drain"
 	return append(append(all, made), skipped...)
+}
+
+// unreadGrace says that a grace period is written which could not be read: what is not known must not be
+// replaced, since it may be the longer one.
+func unreadGrace(w *model.Workload) (written string, yes bool) {
+	v := w.PodObject.Find(w.SpecPath() + ".terminationGracePeriodSeconds")
+	if w.Pod.Grace.Set || !v.Exists() {
+		return "", false
+	}
+	if text := v.Text(); text != "" && len(text) <= 40 {
+		return strconv.Quote(text), true
+	}
+	return "something else", true
 }
 
 // hookLength is how long a container's hook should be, and why.
@@ -247,7 +269,7 @@ func relieved(w *model.Workload) bool {
 // after works out the time that a container has after a hook of a length. wanting says that what
 // it has so far was found to be too little.
 func (p *planner) after(w *model.Workload, sum budget.Sum, c *model.Container, hook int64, wanting bool) plannedHook {
-	h := plannedHook{hook: hook, app: w.Pod.Grace.N - seconds(lasted(c)), because: "that the application had"}
+	h := plannedHook{hook: hook, app: seconds(time.Duration(w.Pod.Grace.N)*time.Second - lasted(c)), because: "that the application had"}
 	switch {
 	case sum.Drain.Known:
 		drain := seconds(sum.Drain.Took)

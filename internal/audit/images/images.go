@@ -28,6 +28,9 @@ type Server struct {
 	ConfigDelay string
 	// DelayFlag is the argument that makes it go on accepting after its stop signal; see Delay.
 	DelayFlag string
+	// Sessions: its clients stay connected as long as they like, and no signal is gentle to all of
+	// them; what each signal means, in a phrase that names the shutdown. Nil for other servers.
+	Sessions map[string]string
 	// Clustered: its clients know the members and move to another one by
 	// themselves, so that a refused connection is part of its protocol.
 	Clustered bool

@@ -96,7 +96,13 @@ var haproxy = &Server{
 var postgres = &Server{
 	Name: "postgres", OnTERM: "refuses new sessions and waits until every client has gone (smart shutdown)",
 	ClosesListener: true, ImageStop: "SIGINT", Official: []string{"postgres"},
-	Sources: []string{"postgresql.org/docs/current/server-shutdown.html"},
+	Sessions: map[string]string{
+		"SIGTERM": "a smart shutdown: it refuses new sessions and waits until every client has gone, which clients with a connection pool never do by themselves, so that SIGKILL ends it",
+		"SIGINT":  "a fast shutdown: it aborts the open transactions and disconnects every client",
+		"SIGQUIT": "an immediate shutdown: it ends without a checkpoint and has to recover at its next start",
+	},
+	Sources: []string{"postgresql.org/docs/current/server-shutdown.html", "docker-library/postgres Dockerfile"},
+	drains:  []*regexp.Regexp{pattern(`\bpg_ctl\b[^;&|]*\bstop\b`), signalled("INT|2")},
 }
 
 var mysql = &Server{

@@ -34,6 +34,10 @@ func (p *parser) add(root *node) error {
 		p.skip(root, "audit what it builds: drainproof audit -k DIR", "this is a %s of kustomize, not a Kubernetes object", kind)
 		return nil
 	}
+	if items := root.child("items"); kind == "List" && items != nil && items.kind != List && items.kind != Null {
+		p.skip(items, "write its objects as a list: each starts with a dash", "the items of this List are a %s, not a list", shapes[items.kind])
+		return nil
+	}
 	if isList(root, kind) {
 		return p.list(root, apiVersion, kind)
 	}

@@ -257,13 +257,37 @@ func TestClusterObjectsHaveNoPlace(t *testing.T) {
 	}
 }
 
+func TestTruthValues(t *testing.T) {
+	for text, want := range map[string]bool{
+		"true": true, "True": true, "TRUE": true, "yes": true, "Yes": true, "y": true, "Y": true, "on": true, "On": true, "ON": true,
+		"false": false, "FALSE": false, "no": false, "No": false, "n": false, "N": false, "off": false, "Off": false, "OFF": false,
+	} {
+		o := mustParse(t, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: "+text+"\n  namespace: "+text+"\n")[0]
+		if got, ok := o.Find("metadata.name").Bool(); !ok || got != want {
+			t.Errorf("%s is %v, %v", text, got, ok)
+		}
+		if o.Name != text || o.Namespace != text {
+			t.Errorf("%s: the object is called %s in %s", text, o.Name, o.Namespace)
+		}
+	}
+}
+
+func TestItemsOfAListAreAList(t *testing.T) {
+	for _, items := range []string{"{a: {apiVersion: v1, kind: Pod}}", "text", "5"} {
+		objects, err := Parse("l.yaml", []byte("apiVersion: v1\nkind: List\nitems: "+items+"\n"))
+		if !errors.Is(err, ErrNoObject) || fault.CodeOf(err) != fault.Usage || len(objects) > 0 || !strings.HasPrefix(err.Error(), "l.yaml:3: the items of this List are a ") {
+			t.Errorf("%s: %d objects, error %v", items, len(objects), err)
+		}
+	}
+}
+
 func TestScalars(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nspec:\n  x: "
 	for text, want := range map[string]struct {
 		kind Kind
 		text string
 	}{
-		"abc": {String, "abc"}, "true": {Bool, "true"}, "True": {Bool, "true"}, "yes": {Bool, "true"}, "on": {Bool, "true"}, "off": {Bool, "false"}, "No": {Bool, "false"},
+		"abc": {String, "abc"}, "true": {Bool, "true"}, "True": {Bool, "True"}, "yes": {Bool, "yes"}, "on": {Bool, "on"}, "off": {Bool, "off"}, "No": {Bool, "No"},
 		`"yes"`: {String, "yes"}, "yesterday": {String, "yesterday"}, "only": {String, "only"},
 		"null": {Null, ""}, "~": {Null, ""}, "": {Null, ""}, `""`: {String, ""}, "nullable": {String, "nullable"},
 		"0": {Number, "0"}, "8080": {Number, "8080"}, "-5": {Number, "-5"}, "+5": {Number, "5"}, "0x10": {Number, "16"}, "0644": {Number, "420"}, "1_000": {Number, "1000"},
@@ -271,7 +295,7 @@ func TestScalars(t *testing.T) {
 		"99999999999999999999": {Number, "99999999999999999999"}, "18446744073709551615": {Number, "18446744073709551615"},
 		`"5"`: {String, "5"}, "'5'": {String, "5"}, "100m": {String, "100m"}, "5Gi": {String, "5Gi"}, "1.2.3": {String, "1.2.3"}, "10.0.0.1": {String, "10.0.0.1"}, "1:30": {String, "1:30"},
 		"2024-01-02": {String, "2024-01-02"}, "25%": {String, "25%"}, "1e": {String, "1e"}, "0b": {String, "0b"}, ".": {String, "."}, "+": {String, "+"}, "0o": {String, "0o"}, "e5": {String, "e5"},
-		"!!str 5": {String, "5"}, `!!int "5"`: {Number, "5"}, "!mine 5": {String, "5"}, "!!bool yes": {Bool, "true"}, ">\n    a\n    b\n": {String, "a b\n"},
+		"!!str 5": {String, "5"}, `!!int "5"`: {Number, "5"}, "!mine 5": {String, "5"}, "!!bool yes": {Bool, "yes"}, ">\n    a\n    b\n": {String, "a b\n"},
 	} {
 		text, want := text, want
 		t.Run(text, func(t *testing.T) {

@@ -20,12 +20,20 @@ func resolve(s string) (Kind, string) {
 	switch s {
 	case "~", "null", "Null", "NULL":
 		return Null, ""
-	case "true", "True", "TRUE", "yes", "Yes", "YES", "y", "Y", "on", "On", "ON":
-		return Bool, "true"
-	case "false", "False", "FALSE", "no", "No", "NO", "n", "N", "off", "Off", "OFF":
-		return Bool, "false"
+	case "true", "True", "TRUE", "yes", "Yes", "YES", "y", "Y", "on", "On", "ON",
+		"false", "False", "FALSE", "no", "No", "NO", "n", "N", "off", "Off", "OFF":
+		return Bool, s
 	}
 	return String, s
+}
+
+// isTrue tells which of a truth value's spellings mean true.
+func isTrue(s string) bool {
+	switch s[0] {
+	case 't', 'T', 'y', 'Y':
+		return true
+	}
+	return s[1:] == "n" || s[1:] == "N" // on; no is not
 }
 
 func number(s string) (Kind, string) {

@@ -129,7 +129,8 @@ func (v Value) Fields() iter.Seq2[string, Value] {
 }
 
 // Text gives a scalar as it was written, without its quotes, and "" for anything
-// else. A truth value is true or false and a whole number decimal, however they are written.
+// else. A whole number is decimal, however it is written. A truth value stays as it is written, for where
+// a text is wanted: who names an object n does not call it false.
 func (v Value) Text() string {
 	if k := v.Kind(); k == Absent || k == Null || k == List || k == Map {
 		return ""
@@ -149,7 +150,7 @@ func (v Value) Bool() (value, ok bool) {
 	if v.Kind() != Bool {
 		return false, false
 	}
-	return v.n.text == "true", true
+	return isTrue(v.n.text), true
 }
 
 // Position gives where the value itself starts: line, and column in bytes, both

@@ -20,7 +20,9 @@ func Build(objects []*manifest.Object, o Options) *Model {
 	for _, object := range objects {
 		if object != nil {
 			b.m.Objects++
-			b.add(reader{object, b.m})
+			r := reader{object, b.m}
+			r.checkName()
+			b.add(r)
 		}
 	}
 	b.borrow()
@@ -38,7 +40,7 @@ type builder struct {
 	// loans are Rollouts whose Pod template is another object's.
 	loans []loan
 	// backends are what each of m.Fronts names, in their order.
-	backends [][]Backend
+	backends [][]backend
 	// endpoints counts by Service.
 	endpoints map[name]int
 	// strays are Pods whose owner is of a kind that is no workload here, one for each owner.
@@ -84,7 +86,7 @@ func (b *builder) add(r reader) {
 	}
 }
 
-func (b *builder) front(f *Front, backends []Backend) {
+func (b *builder) front(f *Front, backends []backend) {
 	b.m.Fronts = append(b.m.Fronts, f)
 	b.backends = append(b.backends, backends)
 }

@@ -21,10 +21,14 @@ func (r reader) hook(life manifest.Value, at, key string) *Hook {
 		h.Exec = r.texts(handler, path, "command")
 		h.time(readCommand(h.Exec))
 	case "sleep":
-		n := r.number(handler, path, "seconds", 0)
-		if n.Set && n.N >= 0 {
+		switch n := r.span(handler, path, "seconds", 0); {
+		case n.N < 0:
+			h.fail("its sleep is of less than 0 seconds")
+		case n.Set:
 			h.time(slept(seconds(float64(n.N))))
-		} else {
+		case handler.At("seconds").Exists():
+			h.fail("the seconds of its sleep are no whole number")
+		default:
 			h.fail("sleep has no seconds")
 		}
 	case "http":

@@ -3,11 +3,19 @@ package model
 import (
 	"slices"
 	"strings"
+
+	"github.com/drainproof/drainproof/internal/audit/manifest"
 )
 
 // join ties together what belongs together, in both directions, each in the order of the input.
 func (b *builder) join() {
 	index := newPodIndex(b.m.Workloads)
+	variant := func(from *manifest.Object, selected []*Workload) []*Workload {
+		if !index.twins {
+			return selected
+		}
+		return variant(from, selected)
+	}
 	for _, s := range b.m.Services {
 		s.Endpoints = b.endpoints[name{"Service", space(s.Object.Namespace), s.Object.Name}]
 		if len(s.Selector) == 0 || s.Type == "ExternalName" {
@@ -44,13 +52,19 @@ func (b *builder) join() {
 type podIndex struct {
 	all  map[string][]*Workload // by namespace
 	with map[pair][]*Workload
+	// twins says that there are workloads of one kind and name, and so variants to choose from.
+	twins bool
 }
 
 type pair struct{ namespace, key, value string }
 
 func newPodIndex(workloads []*Workload) podIndex {
-	index := podIndex{map[string][]*Workload{}, make(map[pair][]*Workload, 2*len(workloads))}
+	index := podIndex{all: map[string][]*Workload{}, with: make(map[pair][]*Workload, 2*len(workloads))}
+	names := make(map[name]bool, len(workloads))
 	for _, w := range workloads {
+		n := name{w.Object.Kind, space(w.Object.Namespace), w.Object.Name}
+		index.twins = index.twins || names[n]
+		names[n] = true
 		ns := space(w.Object.Namespace)
 		index.all[ns] = append(index.all[ns], w)
 		for key, value := range w.Labels {
@@ -138,7 +152,11 @@ func (b *builder) joinFronts() {
 	}
 	for i, f := range b.m.Fronts {
 		for _, backend := range b.backends[i] {
-			s := nearest(f.Object, services[name{"Service", space(backend.Namespace), backend.Name}], (*Service).object)
+			named := services[name{"Service", space(backend.Namespace), backend.Name}]
+			s := nearest(f.Object, named, (*Service).object)
+			if s != nil && backend.port != "" && !backend.has(named) && !slices.ContainsFunc(f.NoPort, func(n NoPort) bool { return n.Service == s && n.Port == backend.port }) {
+				f.NoPort = append(f.NoPort, NoPort{s, backend.port, backend.portAt})
+			}
 			switch {
 			case s != nil && !slices.Contains(f.Services, s):
 				f.Services = append(f.Services, s)
@@ -146,14 +164,16 @@ func (b *builder) joinFronts() {
 			case s == nil && b.complete(backend.Namespace) && !slices.ContainsFunc(f.Missing, func(m Backend) bool {
 				return m.Name == backend.Name && space(m.Namespace) == space(backend.Namespace)
 			}):
-				f.Missing = append(f.Missing, backend)
+				f.Missing = append(f.Missing, backend.Backend)
 			}
 		}
 	}
+	last := map[*Front]*Workload{} // the last workload that a front was added to
 	for _, w := range b.m.Workloads {
 		for _, s := range w.Services {
 			for _, f := range s.Fronts {
-				if !slices.Contains(w.Fronts, f) {
+				if last[f] != w {
+					last[f] = w
 					w.Fronts = append(w.Fronts, f)
 				}
 			}

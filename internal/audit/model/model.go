@@ -208,6 +208,15 @@ type Front struct {
 	Services    []*Service
 	// Missing are names of Services that it names and the input does not hold.
 	Missing []Backend
+	// NoPort are backends whose Service is there but has no port as they name it.
+	NoPort []NoPort
+}
+
+// NoPort is a reference to a port that a Service does not have.
+type NoPort struct {
+	Service *Service
+	// Port is a number or a name.
+	Port, At string
 }
 
 // Backend is a reference to a Service.

@@ -5,7 +5,7 @@ import "github.com/drainproof/drainproof/internal/audit/manifest"
 // pod reads a Pod's spec.
 func (r reader) pod(spec manifest.Value, at string) Pod {
 	p := Pod{
-		Grace:                 r.number(spec, at, "terminationGracePeriodSeconds", 30),
+		Grace:                 r.span(spec, at, "terminationGracePeriodSeconds", 30),
 		RestartPolicy:         r.textOr(spec, at, "restartPolicy", "Always"),
 		HostNetwork:           r.flag(spec, at, "hostNetwork"),
 		OSName:                r.text(r.child(spec, at, "os", manifest.Map), join(at, "os"), "name"),
@@ -96,7 +96,7 @@ func (r reader) probe(container manifest.Value, at, key string) *Probe {
 		Timeout:      r.positive(v, at, "timeoutSeconds", 1),
 		Failure:      r.positive(v, at, "failureThreshold", 3),
 		Success:      r.positive(v, at, "successThreshold", 1),
-		Grace:        r.number(v, at, "terminationGracePeriodSeconds", 0),
+		Grace:        r.span(v, at, "terminationGracePeriodSeconds", 0),
 		At:           at,
 	}
 	how, h, at := r.handler(v, at)

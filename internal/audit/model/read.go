@@ -24,6 +24,17 @@ func (r reader) note(format string, args ...any) {
 	r.m.Notes = append(r.m.Notes, r.o.Kind+" "+name+": "+fmt.Sprintf(format, args...))
 }
 
+// checkName notes a name that an API server refuses, although it can be told what is meant: n and no are
+// truth values in YAML.
+func (r reader) checkName() {
+	for _, key := range []string{"name", "namespace"} {
+		v := r.o.Root.At("metadata", key)
+		if k := v.Kind(); k == manifest.Bool || k == manifest.Number {
+			r.note("metadata.%s is %s, not a text, as it is written; write it in quotes: %q", key, shapes[k], v.Text())
+		}
+	}
+}
+
 var shapes = map[manifest.Kind]string{
 	manifest.Null: "nothing", manifest.Bool: "a truth value", manifest.Number: "a number", manifest.String: "a text",
 	manifest.List: "a list", manifest.Map: "a map",
@@ -153,6 +164,31 @@ func (r reader) number(v manifest.Value, at, key string, byDefault int64) Int {
 		return Int{N: byDefault}
 	}
 	return Int{N: n, Set: true}
+}
+
+// span gives a number of seconds that has 64 bits in the API. What is longer than 32 bits hold is
+// cut to that: nobody waits for it to end, and it is written all the same.
+func (r reader) span(v manifest.Value, at, key string, byDefault int64) Int {
+	c := v.At(key)
+	n, ok := c.Int()
+	if !ok || n <= math.MaxInt32 && n >= math.MinInt32 {
+		return r.number(v, at, key, byDefault)
+	}
+	cut := min(max(n, math.MinInt32), math.MaxInt32)
+	if n > 0 {
+		r.note("%s is %d, and is counted as %d", join(at, key), n, cut)
+	}
+	return Int{N: cut, Set: true}
+}
+
+// count is number for what cannot be negative.
+func (r reader) count(v manifest.Value, at, key string, byDefault int64) Int {
+	n := r.number(v, at, key, byDefault)
+	if n.N < 0 {
+		r.wrong(v.At(key), at, key, "a count of at least 0")
+		return Int{N: byDefault}
+	}
+	return n
 }
 
 // positive is number for the fields in which the API takes 0 for unset.

@@ -19,6 +19,50 @@ type list struct {
 type step struct {
 	joint    string
 	commands [][]word
+	// outputs are where the commands' outputs go.
+	outputs []outputs
+}
+
+// outputs say whether a command's two outputs go elsewhere than its shell's.
+type outputs struct{ out, err bool }
+
+// follow follows one redirection.
+func (o *outputs) follow(op, target string) {
+	descriptor, op := op[:len(op)-len(strings.TrimLeft(op, "0123456789"))], strings.TrimLeft(op, "0123456789")
+	if op[0] == '<' {
+		return
+	}
+	away := true
+	switch {
+	case target == "/dev/stdout", target == "/dev/stderr", strings.HasPrefix(target, "/dev/fd/"), strings.HasPrefix(target, "/proc/self/fd/"):
+		away = false
+	case op != ">&":
+	case target == "1":
+		away = o.out
+	case target == "2":
+		away = o.err
+	case target == "-":
+	case isNumber(target):
+		away = false
+	default:
+		o.err = true // both outputs to a file
+	}
+	switch descriptor {
+	case "", "1":
+		o.out = away
+	case "2":
+		o.err = away
+	}
+}
+
+// apart says whether the pipeline keeps none of its shell's outputs open.
+func (s step) apart() bool {
+	for i, o := range s.outputs {
+		if !o.err || !o.out && i == len(s.outputs)-1 {
+			return false
+		}
+	}
+	return true
 }
 
 // reserved words open what is not read.
@@ -67,7 +111,12 @@ func (h *held) mention(l list, depth int) {
 func (h *held) runList(l list, errexit *bool, depth int) bool {
 	if l.background {
 		for _, s := range l.steps {
-			h.also(s.run(depth))
+			n := s.run(depth)
+			h.also(n)
+			// Who runs a hook waits until nobody holds its outputs open any more.
+			if !s.apart() && (!n.known || n.atLeast > 0) {
+				h.known = false
+			}
 		}
 		h.result = succeeds
 		return true
@@ -149,6 +198,7 @@ func parse(tokens []token) (read []list, rest []token) {
 	var s step
 	var command []word
 	redirected := false
+	var to outputs
 
 	// done ends the command in hand; false where there is none.
 	done := func() bool {
@@ -158,8 +208,8 @@ func parse(tokens []token) (read []list, rest []token) {
 		if len(command) == 0 {
 			command = []word{{text: "true", fixed: true}} // a redirection alone opens a file
 		}
-		s.commands = append(s.commands, command)
-		command, redirected = nil, false
+		s.commands, s.outputs = append(s.commands, command), append(s.outputs, to)
+		command, redirected, to = nil, false, outputs{}
 		return true
 	}
 	for i := 0; i < len(tokens); i++ {
@@ -174,6 +224,7 @@ func parse(tokens []token) (read []list, rest []token) {
 			if i++; i == len(tokens) || tokens[i].op != "" || tokens[i].word.runs {
 				return read, tokens[start:]
 			}
+			to.follow(t.word.text, tokens[i].word.text)
 			redirected = true
 		case "|":
 			if !done() {

@@ -47,12 +47,7 @@ func (w *Workload) Serving() []*Container {
 	reached := func(c *Container) bool {
 		return slices.ContainsFunc(c.Ports, func(p Port) bool { return p.HostPort != 0 })
 	}
-	var targeted []*Container
-	for _, s := range w.Services {
-		for _, t := range s.TargetsOf(w) {
-			targeted = append(targeted, t.Container)
-		}
-	}
+	targeted := w.targeted()
 	var serving []*Container
 	for _, c := range w.all() {
 		if slices.Contains(targeted, c) || reached(c) {
@@ -81,12 +76,34 @@ func (w *Workload) Serving() []*Container {
 	return serving
 }
 
+// targeted gives the containers that ports of its Services end at. Many Services may select a
+// workload, and most of their ports are the same: each is followed once.
+func (w *Workload) targeted() []*Container {
+	type end struct{ target, protocol string }
+	var targeted []*Container
+	var seen []end
+	for _, s := range w.Services {
+		for i := range s.Ports {
+			sp := &s.Ports[i]
+			e := end{sp.Target, sp.Protocol}
+			if slices.Contains(seen, e) {
+				continue
+			}
+			seen = append(seen, e)
+			if c, _ := w.listener(*sp); c != nil && !slices.Contains(targeted, c) {
+				targeted = append(targeted, c)
+			}
+		}
+	}
+	return targeted
+}
+
 // TargetsOf gives, for each port of the Service, the container of the workload that
 // it ends at. A port is left out where its name is declared by no container (then no
 // traffic reaches the Pod through it), and where its number is declared by none and the Pod
 // has several containers (then the manifest does not tell which of them listens).
 func (s *Service) TargetsOf(w *Workload) []Target {
-	var targets []Target
+	targets := make([]Target, 0, len(s.Ports))
 	for _, sp := range s.Ports {
 		if c, p := w.listener(sp); c != nil {
 			targets = append(targets, Target{s, sp, c, p})

@@ -29,7 +29,8 @@ func inName(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// token is a word, or an operator: ; & | && || newline ( ) ;; and > for every redirection to or from a file.
+// token is a word, or an operator: ; & | && || newline ( ) ;; and > for every redirection to or from a file,
+// whose word then is the redirection as it is written, with its descriptor but without its target.
 type token struct {
 	op   string
 	word word
@@ -39,6 +40,7 @@ type token struct {
 // hooks hardly ever use: here-documents, process substitution, ANSI-C quotes, &>.
 func split(text string) (tokens []token, ok bool) {
 	s := splitter{text: text}
+	descriptor := "" // of the redirection that follows at once
 	for !s.failed && s.i < len(text) {
 		switch c := text[s.i]; c {
 		case ' ', '\t':
@@ -62,8 +64,10 @@ func split(text string) (tokens []token, ok bool) {
 			}
 			tokens = append(tokens, token{op: op})
 		case '<', '>':
+			from := s.i
 			s.redirection()
-			tokens = append(tokens, token{op: ">"})
+			tokens = append(tokens, token{op: ">", word: word{text: descriptor + text[from:s.i]}})
+			descriptor = ""
 		case '\\':
 			if strings.HasPrefix(text[s.i:], "\\\n") {
 				s.i += 2 // a line that goes on
@@ -73,7 +77,8 @@ func split(text string) (tokens []token, ok bool) {
 		default:
 			w := s.word()
 			if next := s.peek(); (next == '<' || next == '>') && w.fixed && !w.quoted && strings.Trim(w.text, "0123456789") == "" {
-				continue // the descriptor of a redirection
+				descriptor = w.text
+				continue
 			}
 			tokens = append(tokens, token{word: w})
 		}

@@ -22,6 +22,7 @@ func (b *builder) workload(r reader) {
 	w := &Workload{Object: r.o, PodObject: r.o, PodPath: "spec.template", Replicas: Int{N: 1}}
 	meta := r.child(r.o.Root, "", "metadata", manifest.Map)
 	w.OwnAnnotations = r.labels(meta, "metadata", "annotations")
+	r.checkNotes(w.OwnAnnotations, "metadata")
 	spec := r.child(r.o.Root, "", "spec", manifest.Map)
 	b.m.Workloads = append(b.m.Workloads, w)
 
@@ -32,32 +33,32 @@ func (b *builder) workload(r reader) {
 		w.Pod = r.pod(spec, "spec")
 		return
 	case "Deployment":
-		w.Replicas = r.number(spec, "spec", "replicas", 1)
-		w.MinReady = r.number(spec, "spec", "minReadySeconds", 0)
+		w.Replicas = r.count(spec, "spec", "replicas", 1)
+		w.MinReady = r.count(spec, "spec", "minReadySeconds", 0)
 		r.rolling(w, spec, "strategy", quarter, quarter)
 	case "StatefulSet":
-		w.Replicas = r.number(spec, "spec", "replicas", 1)
-		w.MinReady = r.number(spec, "spec", "minReadySeconds", 0)
+		w.Replicas = r.count(spec, "spec", "replicas", 1)
+		w.MinReady = r.count(spec, "spec", "minReadySeconds", 0)
 		r.rolling(w, spec, "updateStrategy", one, none)
 	case "DaemonSet":
 		w.Replicas = Int{} // as many as there are nodes for it
-		w.MinReady = r.number(spec, "spec", "minReadySeconds", 0)
+		w.MinReady = r.count(spec, "spec", "minReadySeconds", 0)
 		r.rolling(w, spec, "updateStrategy", one, none)
 	case "ReplicaSet", "ReplicationController":
-		w.Replicas = r.number(spec, "spec", "replicas", 1)
-		w.MinReady = r.number(spec, "spec", "minReadySeconds", 0)
+		w.Replicas = r.count(spec, "spec", "replicas", 1)
+		w.MinReady = r.count(spec, "spec", "minReadySeconds", 0)
 	case "Job":
-		w.Replicas = r.number(spec, "spec", "parallelism", 1)
+		w.Replicas = r.count(spec, "spec", "parallelism", 1)
 	case "CronJob":
 		w.PodPath = "spec.jobTemplate.spec.template"
 		job := r.child(spec, "spec", "jobTemplate", manifest.Map)
 		spec = r.child(job, "spec.jobTemplate", "spec", manifest.Map)
-		w.Replicas = r.number(spec, "spec.jobTemplate.spec", "parallelism", 1)
+		w.Replicas = r.count(spec, "spec.jobTemplate.spec", "parallelism", 1)
 		r.template(w, spec, "spec.jobTemplate.spec")
 		return
 	case "Rollout":
-		w.Replicas = r.number(spec, "spec", "replicas", 1)
-		w.MinReady = r.number(spec, "spec", "minReadySeconds", 0)
+		w.Replicas = r.count(spec, "spec", "replicas", 1)
+		w.MinReady = r.count(spec, "spec", "minReadySeconds", 0)
 		r.steps(w, spec)
 		if ref := r.child(spec, "spec", "workloadRef", manifest.Map); ref.Exists() {
 			from := name{r.text(ref, "spec.workloadRef", "kind"), space(r.o.Namespace), r.text(ref, "spec.workloadRef", "name")}
@@ -74,6 +75,7 @@ func (r reader) template(w *Workload, spec manifest.Value, at string) {
 	meta := r.child(template, w.PodPath, "metadata", manifest.Map)
 	w.Labels = r.labels(meta, join(w.PodPath, "metadata"), "labels")
 	w.Annotations = r.labels(meta, join(w.PodPath, "metadata"), "annotations")
+	r.checkNotes(w.Annotations, join(w.PodPath, "metadata"))
 	w.Pod = r.pod(r.child(template, w.PodPath, "spec", manifest.Map), w.SpecPath())
 }
 

@@ -143,3 +143,29 @@ func TestStepDown(t *testing.T) {
 		}
 	}
 }
+
+// Nobody wrote the digits that a sum of two floating point numbers ends in.
+func TestSpell(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 1360 * time.Millisecond: "1.36 s", 1910 * time.Millisecond: "1.91 s", 30 * time.Second: "30 s", -5 * time.Second: "-5 s",
+		1234567 * time.Microsecond: "1.235 s", 100 * time.Millisecond: "0.1 s", time.Hour: "3600 s", 36000001100 * time.Millisecond: "36000001.1 s",
+	} {
+		if got := spell(d); got != want {
+			t.Errorf("%d ns is %q, not %q", d, got, want)
+		}
+	}
+	for ms := range time.Duration(20000) {
+		if got := spell(ms * time.Millisecond); len(got) > len("19.999 s") {
+			t.Errorf("%d ms is %q", ms, got)
+		}
+	}
+}
+
+// A field of whole seconds never gets less than was worked out.
+func TestWholeSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, 44500 * time.Millisecond: 45} {
+		if got := wholeSeconds(d); got != want {
+			t.Errorf("%v gives %d, not %d", d, got, want)
+		}
+	}
+}

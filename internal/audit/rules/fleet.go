@@ -116,9 +116,11 @@ func shareFact(name string, v model.IntOrPercent, path string) finding.Fact {
 // namesOf lists Services for a sentence: "Service a", "Services a and b".
 func namesOf(services []*model.Service) string {
 	var names []string
+	seen := make(map[string]bool, len(services))
 	for _, s := range services {
-		if !slices.Contains(names, s.Object.Name) {
-			names = append(names, s.Object.Name)
+		if name := s.Object.Name; !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
 	if len(names) == 1 {

@@ -25,7 +25,8 @@ var graceRules = []Rule{
 		ID: "DP101", Topic: finding.Grace, Severity: finding.Error,
 		Title: "The preStop hook uses the grace period up",
 		Physics: "The grace period runs from the delete, and the preStop hook is charged to it. The kubelet runs the hook with the grace period as its time limit and subtracts what it took; " +
-			"then it sends the stop signal and leaves the application what remains, but at least 2 s. A hook as long as the grace period is cut off, and the application has those 2 s to finish its requests before SIGKILL.",
+			"then it sends the stop signal and leaves the application what remains, but at least 2 s. A hook as long as the grace period is cut off, and the application has those 2 s to finish its requests before SIGKILL. " +
+			"Of a command that does more than sleep, the sleeps that surely run in it count.",
 		Sources: []string{fromKillContainer + " (minimumGracePeriodInSeconds)", "kubernetes/kubernetes#65496", "linkerd/linkerd2#10276", "Yelp/paasta#3909", "KEP-3960: the API server refuses a sleep longer than the grace period"},
 		Remedy:  "Make terminationGracePeriodSeconds the sum of the hook and of the time that the application needs after its stop signal.", Workload: checkHookUsesGrace,
 	},
@@ -276,18 +277,28 @@ func checkHookUsesGrace(c *Context, w *model.Workload) {
 		return
 	}
 	for _, k := range clientsOf(c, w) {
-		took, _ := budget.HookOf(k)
+		took, known := budget.HookOf(k)
+		if !known {
+			took = k.PreStop.AtLeast
+		}
 		left := sum.Grace - took
 		if k.PreStop == nil || k.PreStop.Broken != "" || took == 0 || left >= budget.KubeletFloor {
 			continue
 		}
+		if startsDrain(k) && sum.Grace-k.PreStop.SleepsFirst >= budget.KubeletFloor {
+			continue // the server has had that time
+		}
+		atLeast := ""
+		if !known {
+			atLeast = "at least "
+		}
 		f := finding.Finding{
 			Facts: []finding.Fact{
 				graceFact(w, sum.Grace),
-				{Name: "preStop hook", Value: spell(took), From: k.PreStop.At},
+				{Name: "preStop hook", Value: atLeast + spell(took), From: k.PreStop.At},
 				{Name: "least time for the application", Value: spell(budget.KubeletFloor), From: fromKillContainer},
 			},
-			Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook %s + %s for the application), or shorten the hook", wholeSeconds(took+restAfter(sum)), spell(took), spell(restAfter(sum))),
+			Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (hook %s + %s for the application), or shorten the hook", wholeSeconds(took+restAfter(sum)), atLeast+spell(took), spell(restAfter(sum))),
 		}
 		switch {
 		case took == model.Endless:
@@ -301,18 +312,28 @@ func checkHookUsesGrace(c *Context, w *model.Workload) {
 		case left < 0 && k.PreStop.How == "sleep":
 			f.Message = fmt.Sprintf("the preStop sleep of container %s lasts %s, but the grace period is %s: the API server refuses a sleep longer than the grace period", k.Name, spell(took), spell(sum.Grace))
 		case left < 0:
-			f.Message = fmt.Sprintf("the preStop hook of container %s lasts %s, but the grace period is %s: the hook is cut at %s, and the application has the kubelet's floor of %s before SIGKILL",
-				k.Name, spell(took), spell(sum.Grace), spell(sum.Grace), spell(budget.KubeletFloor))
+			f.Message = fmt.Sprintf("the preStop hook of container %s lasts %s%s, but the grace period is %s: the hook is cut at %s, and the application has the kubelet's floor of %s before SIGKILL",
+				k.Name, atLeast, spell(took), spell(sum.Grace), spell(sum.Grace), spell(budget.KubeletFloor))
 		case left == 0:
-			f.Message = fmt.Sprintf("the preStop hook of container %s lasts as long as the grace period (%s): nothing is left for the application but the kubelet's floor of %s before SIGKILL",
-				k.Name, spell(took), spell(budget.KubeletFloor))
+			f.Message = fmt.Sprintf("the preStop hook of container %s lasts %sas long as the grace period (%s): nothing is left for the application but the kubelet's floor of %s before SIGKILL",
+				k.Name, atLeast, spell(took), spell(budget.KubeletFloor))
 		default:
 			f.Severity = finding.Warning
-			f.Message = fmt.Sprintf("the preStop hook of container %s takes %s of the %s grace period, which leaves %s: the kubelet gives the application its floor of %s, and SIGKILL ends what is not done by then",
-				k.Name, spell(took), spell(sum.Grace), spell(left), spell(budget.KubeletFloor))
+			f.Message = fmt.Sprintf("the preStop hook of container %s takes %s%s of the %s grace period, which leaves %s: the kubelet gives the application its floor of %s, and SIGKILL ends what is not done by then",
+				k.Name, atLeast, spell(took), spell(sum.Grace), spell(left), spell(budget.KubeletFloor))
+		}
+		if !known && k.PreStop.SleepsFirst < sum.Grace {
+			f.Severity = finding.Warning // what it runs before it is cut may drain the application
 		}
 		c.Report(At(w.PodObject, k.PreStop.At), f)
 	}
+}
+
+// startsDrain: the hook itself tells the server to stop, so that what it takes after that is no time
+// taken from the server.
+func startsDrain(k *model.Container) bool {
+	_, drains := knownOf(k).Server.Drains(hookText(k.PreStop))
+	return drains || sendsSignal(k.PreStop)
 }
 
 // restAfter is the time that an application should have after its hook: its drain where
@@ -327,25 +348,32 @@ func restAfter(sum budget.Sum) time.Duration {
 func checkHookAndDrain(c *Context, w *model.Workload) {
 	sum := c.Sum(w)
 	left, known := sum.Fits()
+	if !sum.LongHookKnown && slices.ContainsFunc(clientsOf(c, w), startsDrain) {
+		return
+	}
+	hook := spell(sum.LongHook)
+	if !sum.LongHookKnown {
+		hook = "at least " + hook
+	}
 	if !carries(w) || sum.Grace == 0 || !known || left >= 0 || sum.Grace-sum.LongHook < budget.KubeletFloor && sum.LongHook > 0 {
 		return
 	}
 	f := finding.Finding{
 		Message: fmt.Sprintf("the preStop hook takes %s and the application drains for %s, but the grace period is %s: SIGKILL comes %s before the application is done",
-			spell(sum.LongHook), spell(sum.Drain.Took), spell(sum.Grace), spell(-left)),
+			hook, spell(sum.Drain.Took), spell(sum.Grace), spell(-left)),
 		Facts: []finding.Fact{
 			graceFact(w, sum.Grace),
-			{Name: "preStop hook", Value: spell(sum.LongHook), From: hookFrom(w)},
+			{Name: "preStop hook", Value: hook, From: hookFrom(w)},
 			{Name: "drain", Value: spell(sum.Drain.Took), From: sum.Drain.From},
 			{Name: "left", Value: spell(left), From: "grace period - hook - drain"},
 		},
-		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (%s + %s), or drain within %s", wholeSeconds(sum.LongHook+sum.Drain.Took), spell(sum.LongHook), spell(sum.Drain.Took), spell(sum.Grace-sum.LongHook)),
+		Remedy: fmt.Sprintf("set terminationGracePeriodSeconds: %d (%s + %s), or drain within %s", wholeSeconds(sum.LongHook+sum.Drain.Took), hook, spell(sum.Drain.Took), spell(sum.Grace-sum.LongHook)),
 	}
 	if !strings.Contains(sum.Drain.From, budget.DrainAnnotation) {
 		// A server's timeout is a bound: it is gone sooner when its clients are done.
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("the preStop hook takes %s and the server may drain for up to %s, but the grace period is %s: requests that need more than the %s that are left are cut by SIGKILL, %s before the server's own limit",
-			spell(sum.LongHook), spell(sum.Drain.Took), spell(sum.Grace), spell(sum.Grace-sum.LongHook), spell(-left))
+			hook, spell(sum.Drain.Took), spell(sum.Grace), spell(sum.Grace-sum.LongHook), spell(-left))
 	}
 	c.Report(At(w.PodObject, gracePath(w)), f)
 }
@@ -354,8 +382,8 @@ func checkHookAndDrain(c *Context, w *model.Workload) {
 func hookFrom(w *model.Workload) string {
 	from, longest := w.SpecPath()+" (no preStop hook)", time.Duration(-1)
 	for _, k := range w.Serving() {
-		if took, _ := budget.HookOf(k); k.PreStop != nil && took > longest {
-			from, longest = k.PreStop.At, took
+		if k.PreStop != nil && k.PreStop.AtLeast > longest {
+			from, longest = k.PreStop.At, k.PreStop.AtLeast
 		}
 	}
 	return from
@@ -458,7 +486,7 @@ func checkHookWithoutShell(c *Context, w *model.Workload) {
 			needs = "a shell"
 		}
 		took, _ := budget.HookOf(k)
-		early, remedy := spell(took)+" too early", "use "+sleepText(c, k, took.Round(time.Second))
+		early, remedy := spell(took)+" too early", "use "+sleepText(c, k, took)
 		if took == model.Endless {
 			early, remedy = "though the hook was to hold it back without an end", "give the hook an end that needs no program, such as a preStop.sleep"
 			if floor := arrival(c.Sum(w)); floor != nil {

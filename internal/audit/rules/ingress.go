@@ -231,7 +231,7 @@ func checkController(c *Context, w *model.Workload) {
 			{Name: "--shutdown-grace-period", Value: spell(waits.seconds()), From: waits.from},
 			periodFact(w),
 		},
-		Remedy: fmt.Sprintf("Set terminationGracePeriodSeconds to %d, or worker-shutdown-timeout in the controller's ConfigMap below %s.", int64(needs/time.Second)+60, spell(sum.Grace-waits.seconds())),
+		Remedy: fmt.Sprintf("Set terminationGracePeriodSeconds to %d, or worker-shutdown-timeout in the controller's ConfigMap below %s.", wholeSeconds(needs)+60, spell(sum.Grace-waits.seconds())),
 		Ask:    fmt.Sprintf("Does the controller's ConfigMap set worker-shutdown-timeout to less than %s?", spell(sum.Grace-waits.seconds())),
 	})
 }

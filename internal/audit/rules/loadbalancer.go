@@ -297,7 +297,7 @@ func checkReadinessGate(c *Context, w *model.Workload) {
 				secondsFact("minReadySeconds", w.MinReady, "spec.minReadySeconds"),
 				{Name: "readiness gate target-health.*", Value: "none in the Pod template", From: w.SpecPath() + ".readinessGates"},
 			},
-			Remedy: fmt.Sprintf("Label the namespace elbv2.k8s.aws/pod-readiness-gate-inject=enabled, so that a rollout waits for healthy targets; or set minReadySeconds to at least %d.", int64(healthy/time.Second)),
+			Remedy: fmt.Sprintf("Label the namespace elbv2.k8s.aws/pod-readiness-gate-inject=enabled, so that a rollout waits for healthy targets; or set minReadySeconds to at least %d.", wholeSeconds(healthy)),
 			Ask:    fmt.Sprintf("Does the namespace carry that label? kubectl get namespace %s --show-labels", in),
 		})
 		return // one question for the workload
@@ -333,14 +333,14 @@ func checkDeregistration(c *Context, w *model.Workload) {
 					spell(delay), spell(sum.Grace), spell(delay-sum.Grace)),
 				Facts: []finding.Fact{stated, periodFact(w)},
 				Remedy: fmt.Sprintf("Raise terminationGracePeriodSeconds to %d, if requests of that length must survive a release and the application drains that long; else lower the deregistration delay to the longest request.",
-					int64((delay+sum.LongHook)/time.Second)),
+					wholeSeconds(delay+sum.LongHook)),
 			})
 		case cuts && sum.Drain.Known && delay < sum.Drain.Took:
 			c.Report(t.at(key), finding.Finding{
 				Message: fmt.Sprintf("the load balancer cuts requests that are still under way %s after the Pod is deregistered, although the application would go on for %s after SIGTERM to finish them",
 					spell(delay), spell(sum.Drain.Took)),
 				Facts:  []finding.Fact{stated, drainFact(sum), holdFact(c, w)},
-				Remedy: fmt.Sprintf("Raise deregistration_delay.timeout_seconds to at least %d, the application's drain.", int64(sum.Drain.Took/time.Second)),
+				Remedy: fmt.Sprintf("Raise deregistration_delay.timeout_seconds to at least %d, the application's drain.", wholeSeconds(sum.Drain.Took)),
 			})
 		}
 	}

@@ -54,7 +54,8 @@ var pdbRules = []Rule{
 		ID: "DP506", Topic: finding.PDB, Severity: finding.Info,
 		Title: "A PodDisruptionBudget is all the protection there is",
 		Physics: "A budget decides how many Pods are evicted at a time. It does nothing for the Pod that goes: new connections still arrive until every node and proxy has followed. And it is not asked at all by a delete, a rollout, " +
-			"an autoscaler's scale-down or a node's shutdown. Each of these loses what the shutdown sequence of the single Pod loses.",
+			"an autoscaler's scale-down or a node's shutdown. Each of these loses what the shutdown sequence of the single Pod loses. " +
+			"Silent where DP103, DP301 or DP843 says so of the same workload.",
 		Sources: []string{"kubernetes.io: Disruptions", "kubernetes/kubernetes#43576", "kubernetes/kubernetes#116965", "falcondev-oss/github-actions-cache-server#261"},
 		Remedy:  "Add a preStop sleep as long as the slowest path's floor; keep the budget.", Workload: checkBudgetAlone,
 	},
@@ -265,16 +266,31 @@ func checkBudgetAlone(c *Context, w *model.Workload) {
 		return
 	}
 	sum := c.Sum(w)
-	if sum.Slowest == nil || !sum.HookKnown || sum.Hook > 0 || sum.Drain.Known {
+	floor := arrival(sum)
+	if floor == nil || !sum.HookKnown || sum.Hook > 0 || sum.Drain.Known || sum.Grace == 0 || neverRelieved(w) {
+		return
+	}
+	// DP103, DP301 and DP843 say it of these, with the hook that they have.
+	if containers, _ := exposed(c, w); len(containers) > 0 {
+		return
+	}
+	var held *hold
+	for _, k := range clientsOf(c, w) {
+		s := knownOf(k).Server
+		if h := holdOf(k, s); !k.Sidecar && (s == nil || !s.Clustered) && !losesSignal(w, k) && h.took < floor.Least {
+			held = &h
+			break
+		}
+	}
+	if held == nil {
 		return
 	}
 	p := w.PDBs[0]
 	f := finding.Finding{
-		Message: fmt.Sprintf("PodDisruptionBudget %s paces drains, but no preStop hook holds the single Pod: new connections arrive for about %s after each delete (%s), and rollouts, scale-downs, deletes and node shutdowns ask no budget",
-			p.Object.Name, spell(sum.Slowest.Least), sum.Slowest.Path),
-		Facts: []finding.Fact{{Name: "PodDisruptionBudget", Value: p.Object.Name, From: "spec.selector"}, {Name: "preStop hook", Value: "none", From: w.SpecPath()},
-			{Name: "floor of path " + sum.Slowest.Path, Value: spell(sum.Slowest.Least), From: sum.Slowest.Source}},
-		Remedy: fmt.Sprintf("add a preStop sleep of at least %s and keep the budget", spell(sum.Slowest.Least)),
+		Message: fmt.Sprintf("PodDisruptionBudget %s paces drains and does nothing for the Pod that goes: %s, and %s; rollouts, scale-downs, deletes and node shutdowns ask no budget",
+			p.Object.Name, arriving(floor), held.words),
+		Facts:  append([]finding.Fact{{Name: "PodDisruptionBudget", Value: p.Object.Name, From: "spec.selector"}, floorFact(floor)}, held.facts...),
+		Remedy: fmt.Sprintf("add a preStop sleep of %s and keep the budget", spell(sleepFor(floor))),
 		Ask:    "does the application go on accepting for that long after SIGTERM? " + askTell(w, "rollout"),
 	}
 	c.Report(At(w.PodObject, w.SpecPath()), f)

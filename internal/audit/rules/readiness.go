@@ -90,7 +90,7 @@ func judgedTargets(w *model.Workload) []target {
 	add := func(k *model.Container, port int64, s *model.Service) {
 		for i := range targets {
 			if t := &targets[i]; t.container == k {
-				if !slices.Contains(t.services, s) {
+				if t.services[len(t.services)-1] != s { // Services come in order
 					t.services = append(t.services, s)
 				}
 				return
@@ -366,15 +366,29 @@ func checkSlowReady(c *Context, w *model.Workload) {
 		deadline = model.Int{N: n, Set: true}
 	}
 	sum := ready + ofSeconds(w.MinReady)
-	if ready == 0 || sum <= ofSeconds(deadline) {
+	deadlineFacts := append(facts, secondsFact("minReadySeconds", w.MinReady, "spec.minReadySeconds"),
+		secondsFact("progressDeadlineSeconds", deadline, "spec.progressDeadlineSeconds"))
+	if w.MinReady.N >= deadline.N && w.Object.Kind == "Deployment" {
+		c.Report(At(w.Object, "spec.minReadySeconds"), finding.Finding{
+			Message: fmt.Sprintf("minReadySeconds %d is not below progressDeadlineSeconds %d: the API server refuses such a Deployment, because no new Pod could be available before the rollout counts as failed",
+				w.MinReady.N, deadline.N),
+			Facts:  deadlineFacts,
+			Remedy: fmt.Sprintf("lower minReadySeconds, or set progressDeadlineSeconds to at least %d", wholeSeconds(sum+sum/2)),
+		})
 		return
+	}
+	if sum <= ofSeconds(deadline) {
+		return
+	}
+	slow := "the readiness delay"
+	if ready < ofSeconds(w.MinReady) {
+		slow = "minReadySeconds"
 	}
 	c.Report(At(w.Object, "spec.progressDeadlineSeconds"), finding.Finding{
 		Message: fmt.Sprintf("a new Pod is available %s after its containers' start at the soonest (readiness %s + minReadySeconds %s), but the rollout counts as failed after %s without progress: every release is reported as failed and may be rolled back",
 			spell(sum), spell(ready), spell(ofSeconds(w.MinReady)), spell(ofSeconds(deadline))),
-		Facts: append(facts, secondsFact("minReadySeconds", w.MinReady, "spec.minReadySeconds"),
-			secondsFact("progressDeadlineSeconds", deadline, "spec.progressDeadlineSeconds")),
-		Remedy: fmt.Sprintf("lower the readiness delay, or set progressDeadlineSeconds to at least %d", wholeSeconds(sum+sum/2)),
+		Facts:  deadlineFacts,
+		Remedy: fmt.Sprintf("lower %s, or set progressDeadlineSeconds to at least %d", slow, wholeSeconds(sum+sum/2)),
 	})
 }
 

@@ -198,8 +198,8 @@ func handOver(c *Context, w *model.Workload, together bool) handover {
 	case len(w.Fronts) > 0:
 		h.reason = "not every ingress or gateway goes on sending to the old one while its hook holds it"
 	default:
-		h.hold = sum.Hook
-		h.facts = append(h.facts, finding.Fact{Name: "preStop hook", Value: spell(sum.Hook), From: hookPath(w)})
+		h.hold = min(sum.Hook, sum.Grace) // a longer hook is cut there
+		h.facts = append(h.facts, finding.Fact{Name: "preStop hook", Value: spell(h.hold), From: hookPath(w)})
 	}
 	if onTerm {
 		h.facts = append(h.facts, finding.Fact{Name: "readiness after SIGTERM", Value: "fails", From: path})

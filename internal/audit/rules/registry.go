@@ -68,7 +68,7 @@ func checkPolled(c *Context, w *model.Workload, r budget.Registration, l lists) 
 	f := finding.Finding{
 		Facts: []finding.Fact{{Name: "registry", Value: r.Registry, From: settingFrom(r)}, l.fact, periodFact(w), registryHook(r)},
 		Remedy: fmt.Sprintf("Let preStop deregister the instance from %s and then sleep %s, and set terminationGracePeriodSeconds to at least %d plus the application's drain.",
-			r.Registry, spell(l.long), int64((l.long+time.Second-1)/time.Second)),
+			r.Registry, spell(l.long), wholeSeconds(l.long)),
 	}
 	find := "clients find"
 	if !r.Sure {

@@ -104,6 +104,11 @@ func checkAllAtOnce(c *Context, w *model.Workload) {
 		return
 	}
 	surge, unavailable := w.RollingUpdate(pods.n)
+	if w.Object.Kind == "StatefulSet" {
+		// Members below the partition keep the version that they have.
+		partition, _ := w.Object.Find(strategyPath(w) + ".partition").Int()
+		unavailable = min(unavailable, pods.n-partition)
+	}
 	if unavailable < pods.n {
 		return
 	}

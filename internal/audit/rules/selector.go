@@ -46,10 +46,11 @@ var selectorRules = []Rule{
 	},
 	{
 		ID: "DP865", Topic: finding.Selector, Severity: finding.Error,
-		Title:   "An Ingress or route sends to a Service that does not exist",
-		Physics: "A backend that does not exist has no endpoint. The controller answers 503 or 500 in its place, for the share of requests that the rule matches.",
-		Sources: []string{"kubernetes.io: Ingress", "gateway-api.sigs.k8s.io: HTTPRoute, backendRefs"},
-		Remedy:  "Name a Service of the right namespace, or remove the rule.", Set: checkMissingBackend,
+		Title: "An Ingress or route sends to a Service or a port that does not exist",
+		Physics: "A backend that does not exist has no endpoint. The controller answers 503 or 500 in its place, for the share of requests that the rule matches. " +
+			"The same holds for a port that the Service does not have: a backend names the Service's own port, by number or name, not the container's. ingress-nginx finds a targetPort too; others do not.",
+		Sources: []string{"kubernetes.io: Ingress", "gateway-api.sigs.k8s.io: HTTPRoute, backendRefs", "kubernetes/ingress-nginx internal/ingress/controller: serviceEndpoints"},
+		Remedy:  "Name a Service of the right namespace and one of its ports, or remove the rule.", Set: checkMissingBackend,
 	},
 }
 
@@ -362,8 +363,35 @@ func isProbed(w *model.Workload, port string) bool {
 	return false
 }
 
+// checkBackendPorts looks for backends whose Service is there and lacks the port.
+func checkBackendPorts(c *Context, front *model.Front) {
+	for _, n := range front.NoPort {
+		var have []string
+		targeted := false
+		for _, p := range n.Service.Ports {
+			have = append(have, strings.TrimSpace(p.Name+" "+strconv.FormatInt(p.Port, 10)))
+			targeted = targeted || p.Target == n.Port
+		}
+		f := finding.Finding{
+			Message: fmt.Sprintf("%s %s sends to port %s of Service %s, which has no such port: there is no backend for those requests, and they are answered with an error", front.Object.Kind, front.Object.Name, n.Port, n.Service.Object.Name),
+			Facts:   []finding.Fact{{Name: "port of the backend", Value: n.Port, From: n.At}, {Name: "ports of Service " + n.Service.Object.Name, Value: strings.Join(have, ", "), From: "spec.ports"}},
+			Remedy:  "name a port that the Service has",
+		}
+		if len(n.Service.Ports) == 1 {
+			f.Remedy = fmt.Sprintf("name port %d of Service %s", n.Service.Ports[0].Port, n.Service.Object.Name)
+		}
+		if targeted && front.Object.Kind == "Ingress" {
+			f.Severity = finding.Info
+			f.Message = fmt.Sprintf("Ingress %s sends to port %s of Service %s, which is a targetPort and not a port of the Service: ingress-nginx finds it all the same, other controllers have no backend for those requests", front.Object.Name, n.Port, n.Service.Object.Name)
+			f.Ask = "which controller serves this Ingress?"
+		}
+		c.Report(At(front.Object, n.At), f)
+	}
+}
+
 func checkMissingBackend(c *Context) {
 	for _, front := range c.Model.Fronts {
+		checkBackendPorts(c, front)
 		var told []model.Backend
 		for _, b := range front.Missing {
 			if slices.ContainsFunc(told, func(t model.Backend) bool { return t.Namespace == b.Namespace && t.Name == b.Name }) {

@@ -25,8 +25,9 @@ var signalRules = []Rule{
 		ID: "DP321", Topic: finding.Signal, Severity: finding.Warning,
 		Title: "The stop signal makes the server drop its requests",
 		Physics: "The kubelet has the runtime send the signal of lifecycle.stopSignal, else the image's STOPSIGNAL, else SIGTERM. nginx, httpd, HAProxy and php-fpm take SIGTERM for a fast stop and end what they have; their gentle signals are SIGQUIT, SIGWINCH, SIGUSR1 and SIGQUIT. " +
-			"The official images set them; copies and images of others may not. A preStop hook can send the signal too, but if it returns at once, the stop signal follows and ends the drain.",
-		Sources: []string{fromStopSignal, "nginx.org/en/docs/control.html", "nginx/docker-nginx#377", "sclorg/s2i-perl-container#83", "chainguard-images/images#403", "sclorg/nginx-container#243", "php/php-src sapi/fpm/fpm/fpm_process_ctl.c"},
+			"The official images set them; copies and images of others may not. A preStop hook can send the signal too, but if it returns at once, the stop signal follows and ends the drain. " +
+			"PostgreSQL has no signal that is gentle to all: SIGTERM waits for clients that may never go, SIGINT, which its official image sets, aborts their transactions.",
+		Sources: []string{fromStopSignal, "nginx.org/en/docs/control.html", "nginx/docker-nginx#377", "sclorg/s2i-perl-container#83", "chainguard-images/images#403", "sclorg/nginx-container#243", "php/php-src sapi/fpm/fpm/fpm_process_ctl.c", "postgresql.org/docs/current/server-shutdown.html"},
 		Remedy:  "Use an image that sets the gentle STOPSIGNAL, or send the signal in the preStop hook and wait there until the server is gone.", Workload: checkStopSignal,
 	},
 	{
@@ -96,6 +97,10 @@ func checkStopSignal(c *Context, w *model.Workload) {
 	for _, k := range clientsOf(c, w) {
 		known := knownOf(k)
 		s := known.Server
+		if s != nil && s.Sessions != nil && !losesSignal(w, k) {
+			checkSessions(c, w, k, known)
+			continue
+		}
 		if s == nil || !s.TERMDropsRequests || s.Gentle == "" && !s.CanDrain() || losesSignal(w, k) {
 			continue
 		}
@@ -147,6 +152,41 @@ func checkStopSignal(c *Context, w *model.Workload) {
 		}
 		c.Report(At(w.PodObject, at), f)
 	}
+}
+
+// checkSessions asks about a server whose clients stay connected: the stop signal either cuts them or waits
+// for them until SIGKILL.
+func checkSessions(c *Context, w *model.Workload, k *model.Container, known images.Known) {
+	s := known.Server
+	if how, _ := gentleHook(k, s); how != "" {
+		return // the hook ends the server itself, or DP104 asks what it does
+	}
+	signal, from := stopSignal(k, known)
+	assumed := signal == ""
+	if assumed {
+		signal, from = "SIGTERM", "the default; the image may set another STOPSIGNAL"
+	}
+	means := s.Sessions[signal]
+	if means == "" {
+		return
+	}
+	f := finding.Finding{
+		Severity: finding.Info,
+		Message:  fmt.Sprintf("container %s is stopped with %s, which is for %s %s", k.Name, signal, s.Name, means),
+		Facts: []finding.Fact{{Name: "server", Value: s.Name, From: k.Path + ".image or command; " + s.Sources[0]},
+			{Name: "stop signal", Value: signal, From: from}, graceFact(w, c.Sum(w).Grace)},
+		Remedy: "put a connection pooler before it that holds its clients back meanwhile, let the clients repeat aborted transactions, or let a preStop hook wait until the open transactions have ended",
+		Ask:    "may sessions be cut at a termination, and do the clients connect again and repeat what was aborted? " + askTell(w, "delete"),
+	}
+	if assumed {
+		f.Message = fmt.Sprintf("container %s is stopped with SIGTERM unless its image sets another STOPSIGNAL, and that is for %s %s", k.Name, s.Name, means)
+	}
+	if signal == "SIGTERM" {
+		f.Message += fmt.Sprintf(" after %s", spell(max(c.Sum(w).Grace-c.Sum(w).LongHook, budget.KubeletFloor)))
+		f.Remedy = "where sessions may be cut, run pg_ctl stop -m fast -w in the preStop hook, as the server's user, after a sleep for new connections; else put a connection pooler before it, or let the hook wait until the open transactions have ended"
+		f.Ask = "do the clients go by themselves within the grace period, or may their sessions be cut? " + askTell(w, "delete")
+	}
+	c.Report(At(w.PodObject, k.Path+".lifecycle"), f)
 }
 
 // gentleHook says whether a preStop hook makes the server finish: sure, perhaps (its command

@@ -109,16 +109,22 @@ func readAll(ctx context.Context, inputs []input, stdin io.Reader) ([]result, er
 
 func (in input) read(stdin io.Reader) (r result) {
 	if in.path == "-" {
-		text, err := io.ReadAll(stdin)
-		if err != nil {
+		text, err := capped(stdin, 0)
+		switch {
+		case errors.Is(err, errLarge):
+			return result{err: tooLarge("standard input")}
+		case err != nil:
 			return result{err: fault.Usagef("check the command before the pipe", "standard input cannot be read: %v", err)}
 		}
 		r.objects, r.err = manifest.Parse(stdinName, text)
 		nameTemplates(r.objects, text)
 		return r
 	}
-	text, err := os.ReadFile(in.path)
-	if err != nil {
+	text, err := readFile(in.path)
+	switch {
+	case errors.Is(err, errLarge):
+		return result{err: tooLarge(in.path)}
+	case err != nil:
 		return result{err: unreadable(in.path, err)}
 	}
 	r.objects, r.err = manifest.Parse(in.path, text)

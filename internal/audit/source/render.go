@@ -79,16 +79,21 @@ func operand(flag, value string) error {
 
 // run gives a program's standard output.
 func run(ctx context.Context, pipe, program string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
+	running, end := context.WithCancel(ctx)
+	defer end()
+	cmd := exec.CommandContext(running, program, args...)
 	cmd.WaitDelay = 2 * time.Second // its children may hold the pipes
-	var out bytes.Buffer
+	out := output{end: end}
 	var problems tail
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run()
 	if err == nil {
-		return out.Bytes(), nil
+		return out.text.Bytes(), nil
 	}
 	command := program + " " + strings.Join(args, " ")
+	if out.over {
+		return nil, tooLarge("what " + command + " prints")
+	}
 	if ctx.Err() != nil {
 		return nil, fault.Measuref(ctx.Err(), "run it again", "%s was interrupted", command)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/drainproof/drainproof/internal/localcluster"
@@ -71,12 +72,14 @@ func stateWord(s localcluster.Status) string {
 	if s.Denied {
 		return "not known (needs root)"
 	}
-	for _, p := range s.Processes {
-		if p.Alive {
-			return "damaged"
-		}
+	alive := slices.ContainsFunc(s.Processes, func(p localcluster.ProcessStatus) bool { return p.Alive })
+	switch {
+	case !alive:
+		return "stopped"
+	case s.Phase == localcluster.PhaseCreating:
+		return "unfinished" // being made, or left half made: up finishes it
 	}
-	return "stopped"
+	return "damaged"
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -48,6 +48,27 @@ func TestAuditPages(t *testing.T) {
 	}
 }
 
+// TestReadmeExcerpt: the part of the audit's output that README.md shows is what it prints.
+func TestReadmeExcerpt(t *testing.T) {
+	t.Chdir("../..")
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```\nDeployment shop/web ")
+	shown, _, _ := strings.Cut(rest, "\n```")
+	if !found || strings.Count(shown, "\n") < 4 {
+		t.Fatal("README.md shows no audit")
+	}
+	var out, errs bytes.Buffer
+	code := Run(context.Background(), []string{"drainproof", "audit", "-f", "examples/shop.yaml"}, Streams{
+		In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" },
+	})
+	if code != 1 || !strings.Contains(out.String(), "Deployment shop/web "+shown+"\n") {
+		t.Errorf("exit code %d; README.md shows\n%s\nwhich is not in\n%s%s", code, shown, out.String(), errs.String())
+	}
+}
+
 // TestRulesPage holds docs/rules.md to the rules.
 func TestRulesPage(t *testing.T) {
 	var want bytes.Buffer

@@ -64,7 +64,7 @@ func (a *app) report(dirs []string, output string) error {
 			return err
 		}
 		if rec.Completeness != record.Complete {
-			return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s", set[0].Path, rec.Missing[0])
+			return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s", set[0].Path, harmless(rec.Missing[0]))
 		}
 		return nil
 	}

@@ -188,7 +188,8 @@ func (a *app) runSingle(ctx context.Context, b *bench, arm experiment.Arm) error
 	}
 	path, err := record.Write(dir, *rec, b.opts.force)
 	if err != nil {
-		return errors.Join(recordFault(err), terr)
+		// What was measured is not lost with the file.
+		return errors.Join(recordFault(err), terr, a.show(b.opts.output, rec))
 	}
 	a.progress("record: %s", path)
 	if err := a.show(b.opts.output, rec); err != nil {
@@ -202,7 +203,7 @@ func (a *app) judge(rec *record.Record) error {
 	if rec.Completeness == record.Complete {
 		return nil
 	}
-	return fault.Measuref(nil, "see `missing` in the record, and run it again", "the record is incomplete: %s", rec.Missing[0])
+	return fault.Measuref(nil, "see `missing` in the record, and run it again", "the record is incomplete: %s", harmless(rec.Missing[0]))
 }
 
 func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) error {

@@ -54,6 +54,16 @@ func TestEveryShippedExperimentIsRead(t *testing.T) {
 	}
 }
 
+func TestReadIsBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "big.yaml")
+	if err := os.WriteFile(file, make([]byte, maxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(file); fault.CodeOf(err) != fault.Usage || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("an endless experiment file: %v", err)
+	}
+}
+
 func TestParseDistinguishesArms(t *testing.T) {
 	e, err := Parse([]byte(`{apiVersion: drainproof.dev/v1, kind: Experiment, name: x, repeats: 2,
 defaults: {grace: 12s, tcp: 3, readinessOnTerm: keep},

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"time"
@@ -83,7 +84,7 @@ type settings struct {
 
 // Read reads an experiment file; every mistake in it is wrong use (exit code 2).
 func Read(path string) (*Experiment, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err != nil {
 		return nil, fault.Usagef("give the path of an experiment file; experiments/ in the repository has some", "reading experiment file: %v", err)
 	}
@@ -92,6 +93,22 @@ func Read(path string) (*Experiment, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return e, nil
+}
+
+// maxFile bounds an experiment file; the shipped ones have some 2 KiB.
+const maxFile = 1 << 20
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than 1 MiB", path)
+	}
+	return b, err
 }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)

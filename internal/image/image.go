@@ -145,6 +145,9 @@ func Reference(version, binary string) (string, error) {
 		return "", fault.Usagef("give the path of a Linux build of drainproof", "reading %s: %v", binary, err)
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return "", fault.Usagef("give the path of a Linux build of drainproof", "%s is not a file", binary)
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fault.Measuref(err, "check the disk", "reading %s", binary)

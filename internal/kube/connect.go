@@ -146,6 +146,9 @@ func (c *Cluster) askVersion(ctx context.Context) (string, error) {
 	if err == nil {
 		err = decodeJSON(body, &v)
 	}
+	if err == nil && v.GitVersion == "" {
+		err = errors.New("the answer is not that of a Kubernetes API server: it names no version")
+	}
 	if err != nil {
 		return "", unreachable(err, c.Server(), c.context)
 	}

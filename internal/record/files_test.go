@@ -247,3 +247,10 @@ func TestFind(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestReadWantsAFile: a device or a pipe is refused at once, not waited for.
+func TestReadWantsAFile(t *testing.T) {
+	if _, err := record.Read("/dev/zero"); err == nil || !strings.Contains(err.Error(), "is not a file") {
+		t.Errorf("reading a device: %v", err)
+	}
+}

@@ -35,6 +35,13 @@ func Read(path string) (Record, error) {
 			return Record{}, err
 		}
 		path = file
+		if info, err = stat(path); err != nil {
+			return Record{}, fmt.Errorf("reading record: %w", err)
+		}
+	}
+	if !info.Mode().IsRegular() {
+		// A pipe or a device would be waited for, or read without end.
+		return Record{}, fmt.Errorf("reading record: %s is not a file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,6 +13,9 @@ type Problem struct {
 	What  string
 }
 
+// maxRepeats is what an experiment file may ask for; whoever reads a set makes a list that long.
+const maxRepeats = 1000
+
 func (p Problem) String() string { return p.Where + ": " + p.What }
 
 // Validate checks every invariant that the schema cannot express, and those that it
@@ -63,6 +66,7 @@ func (c *checker) head(r Record) {
 	}
 	if s := r.Set; s != nil {
 		c.check(s.Repeat >= 1 && s.Repeat <= s.Repeats, "set.repeat", "%d is not in 1..%d", s.Repeat, s.Repeats)
+		c.check(s.Repeats <= maxRepeats, "set.repeats", "%d is over %d, which no experiment may ask for", s.Repeats, maxRepeats)
 		c.check(s.Arm != "", "set.arm", "is empty")
 		c.check(len(s.Arms) == 0 || slices.Contains(s.Arms, s.Arm), "set.arms", "does not hold the arm %q", s.Arm)
 	}

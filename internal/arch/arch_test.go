@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/render/auditview":   {"internal/audit/finding"},
 	"internal/audit":              {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/record", "internal/fault"},
 	"internal/audit/rules":        {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/cmdline", "internal/audit/finding"},
-	"internal/audit/fix":          {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/finding", "internal/fault"},
+	"internal/audit/fix":          {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/finding", "internal/fault"},
 	"internal/audit/budget":       {"internal/audit/model", "internal/audit/cmdline", "internal/audit/finding"},
 	"internal/audit/model":        {"internal/audit/manifest", "internal/audit/cmdline"},
 	"internal/audit/source":       {"internal/audit/manifest", "internal/fault"},

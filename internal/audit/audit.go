@@ -15,7 +15,6 @@ import (
 
 	"github.com/drainproof/drainproof/internal/audit/budget"
 	"github.com/drainproof/drainproof/internal/audit/finding"
-	"github.com/drainproof/drainproof/internal/audit/manifest"
 	"github.com/drainproof/drainproof/internal/audit/model"
 	"github.com/drainproof/drainproof/internal/audit/rules"
 )
@@ -66,15 +65,16 @@ func Run(m *model.Model, o Options) finding.Report {
 	r.Notes = append(r.Notes, o.Baseline.notes(found)...)
 	r.Notes = append(r.Notes, o.Config.notes(found)...)
 	order(r.Findings)
+	counted := count(r.Findings, r.Suppressed)
 	for _, w := range m.Workloads {
 		sum := budget.Of(w, floors)
-		doc := finding.Workload{Object: objectOf(w.Object), File: w.Object.File, Line: w.Object.Line(""), Paths: []string{}, Budget: sum.Document()}
+		doc := finding.Workload{Object: rules.ObjectOf(w.Object), File: w.Object.File, Line: w.Object.Line(""), Paths: []string{}, Budget: sum.Document()}
 		for _, f := range sum.All {
 			if !slices.Contains(doc.Paths, f.Path) {
 				doc.Paths = append(doc.Paths, f.Path)
 			}
 		}
-		doc.Verdict = verdict(doc, r.Findings, r.Suppressed)
+		doc.Verdict = verdict(doc, counted[doc.Object])
 		r.Workloads = append(r.Workloads, doc)
 	}
 	return r
@@ -87,29 +87,44 @@ func order(fs []finding.Finding) {
 	})
 }
 
-// verdict is the line that a person reads first. It is about physics: what is suppressed loses
-// traffic all the same, it only does not fail the run.
-func verdict(w finding.Workload, live []finding.Finding, suppressed []finding.Suppressed) string {
-	worst := finding.Severity("")
-	count := func(f finding.Finding) int {
-		if f.Object != w.Object && (f.Workload == nil || *f.Workload != w.Object) {
-			return 0
+// tally is what was found about one object, or about what sends it traffic.
+type tally struct {
+	worst       finding.Severity
+	open, quiet int // findings that stand, and suppressed ones
+}
+
+// count sums up all findings by object, each under its own object and under its workload.
+func count(live []finding.Finding, suppressed []finding.Suppressed) map[finding.Object]tally {
+	all := map[finding.Object]tally{}
+	add := func(f finding.Finding, open, quiet int) {
+		of := []finding.Object{f.Object}
+		if f.Workload != nil && *f.Workload != f.Object {
+			of = append(of, *f.Workload)
 		}
-		if f.Severity.Rank() > worst.Rank() {
-			worst = f.Severity
+		for _, o := range of {
+			t := all[o]
+			if f.Severity.Rank() > t.worst.Rank() {
+				t.worst = f.Severity
+			}
+			t.open, t.quiet = t.open+open, t.quiet+quiet
+			all[o] = t
 		}
-		return 1
 	}
-	open, quiet := 0, 0
 	for _, f := range live {
-		open += count(f)
+		add(f, 1, 0)
 	}
 	for _, s := range suppressed {
-		quiet += count(s.Finding)
+		add(s.Finding, 0, 1)
 	}
-	text := judgement(w, worst, open)
-	if quiet > 0 {
-		text += "; " + plural(quiet, "finding") + " suppressed"
+	return all
+}
+
+// verdict is the line that a person reads first. It is about physics: what is suppressed loses
+// traffic all the same, it only does not fail the run.
+func verdict(w finding.Workload, t tally) string {
+	text := judgement(w, t.worst, t.open)
+	if t.quiet > 0 {
+		text += "; " + plural(t.quiet, "finding") + " suppressed"
 	}
 	return text
 }
@@ -147,10 +162,6 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-func objectOf(o *manifest.Object) finding.Object {
-	return finding.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
 // describe names an object as the output does.

@@ -3,7 +3,6 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
@@ -38,9 +37,10 @@ func debtOf(f finding.Finding) Debt {
 
 // NewBaseline takes what a report found, the debts of an older baseline included.
 func NewBaseline(r finding.Report) *Baseline {
-	b := &Baseline{Schema: BaselineSchema, Debts: []Debt{}}
+	b := &Baseline{Schema: BaselineSchema, Debts: []Debt{}, index: map[Debt]bool{}}
 	add := func(f finding.Finding) {
-		if d := debtOf(f); !slices.Contains(b.Debts, d) {
+		if d := debtOf(f); !b.index[d] {
+			b.index[d] = true
 			b.Debts = append(b.Debts, d)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/drainproof/drainproof/internal/audit/finding"
 	"github.com/drainproof/drainproof/internal/audit/manifest"
 	"github.com/drainproof/drainproof/internal/audit/model"
+	"github.com/drainproof/drainproof/internal/audit/rules"
 )
 
 // IgnoreAnnotation names rules to live with, each with its reason:
@@ -69,7 +70,7 @@ func (k *marks) add(o *manifest.Object, text string) {
 	if text == "" {
 		return
 	}
-	key := objectOf(o)
+	key := rules.ObjectOf(o)
 	for _, part := range strings.Split(text, ";") {
 		part = strings.TrimSpace(part)
 		if part == "" {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/drainproof/drainproof/internal/audit/manifest"
+	"github.com/drainproof/drainproof/internal/audit/rules"
 )
 
 // Refused is Apply's error when some changes could not be made in the text. The
@@ -181,7 +182,7 @@ func (s *sheet) locate(b bundle) (located, error) {
 func (s *sheet) find(o *manifest.Object) int {
 	line, column := o.Root.Position()
 	i, ok := s.at[[2]int{line, column}]
-	if !ok || objectOf(s.objects[i]) != objectOf(o) {
+	if !ok || rules.ObjectOf(s.objects[i]) != rules.ObjectOf(o) {
 		return -1
 	}
 	return i

@@ -15,6 +15,7 @@ import (
 	"github.com/drainproof/drainproof/internal/audit/finding"
 	"github.com/drainproof/drainproof/internal/audit/manifest"
 	"github.com/drainproof/drainproof/internal/audit/model"
+	"github.com/drainproof/drainproof/internal/audit/rules"
 )
 
 // Change is one thing to do to one object, or one that cannot be done.
@@ -106,13 +107,13 @@ func newPlanner(m *model.Model, o Options) *planner {
 		workloads: map[finding.Object][]*model.Workload{}, budgets: map[finding.Object][]*model.PDB{},
 	}
 	for _, w := range m.Workloads {
-		p.workloads[objectOf(w.Object)] = append(p.workloads[objectOf(w.Object)], w)
+		p.workloads[rules.ObjectOf(w.Object)] = append(p.workloads[rules.ObjectOf(w.Object)], w)
 		if w.PodObject != w.Object {
-			p.workloads[objectOf(w.PodObject)] = append(p.workloads[objectOf(w.PodObject)], w)
+			p.workloads[rules.ObjectOf(w.PodObject)] = append(p.workloads[rules.ObjectOf(w.PodObject)], w)
 		}
 	}
 	for _, b := range m.PDBs {
-		p.budgets[objectOf(b.Object)] = append(p.budgets[objectOf(b.Object)], b)
+		p.budgets[rules.ObjectOf(b.Object)] = append(p.budgets[rules.ObjectOf(b.Object)], b)
 	}
 	return p
 }
@@ -230,7 +231,7 @@ func (p *planner) skip(f finding.Finding, reason string) Change {
 
 // change starts a Change of an object.
 func change(o *manifest.Object, path, what string, fs []finding.Finding, edits ...edit) Change {
-	return Change{Object: objectOf(o), File: o.File, Path: path, What: what, Why: rulesOf(fs), object: o, edits: edits}
+	return Change{Object: rules.ObjectOf(o), File: o.File, Path: path, What: what, Why: rulesOf(fs), object: o, edits: edits}
 }
 
 func rulesOf(fs []finding.Finding) []string {
@@ -240,10 +241,6 @@ func rulesOf(fs []finding.Finding) []string {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-func objectOf(o *manifest.Object) finding.Object {
-	return finding.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
 // containerOf finds the container that a finding's path leads into; nil for one

@@ -51,9 +51,9 @@ func (c *Context) report(on *Place, f finding.Finding) {
 	if f.Severity == "" {
 		f.Severity = c.rule.Severity
 	}
-	f.Object, f.Path, f.File, f.Line = objectOf(on.Object), on.Path, on.Object.File, on.Object.Line(on.Path)
+	f.Object, f.Path, f.File, f.Line = ObjectOf(on.Object), on.Path, on.Object.File, on.Object.Line(on.Path)
 	if c.workload != nil && c.workload.Object != on.Object {
-		w := objectOf(c.workload.Object)
+		w := ObjectOf(c.workload.Object)
 		f.Workload = &w
 	}
 	if f.Facts == nil {

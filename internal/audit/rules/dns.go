@@ -78,7 +78,7 @@ func checkHeadless(c *Context, w *model.Workload, index map[string][]mention) {
 		case sum.Hook >= short:
 			tail = fmt.Sprintf("if the TTL is %s, for up to %s they may dial an address whose server is gone", spell(long), spell(long-sum.Hook))
 		}
-		object := objectOf(w.Object)
+		object := ObjectOf(w.Object)
 		c.Report(At(s.Object, "spec.clusterIP"), finding.Finding{
 			Workload: &object,
 			Message: fmt.Sprintf("clients resolve this headless Service to the Pods' addresses and may use that of a deleted Pod for the TTL of the answer, %s, while %s: %s",

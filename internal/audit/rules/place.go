@@ -14,6 +14,7 @@ type Place struct {
 // At names a place. The path may name a field that is not written.
 func At(o *manifest.Object, path string) *Place { return &Place{o, path} }
 
-func objectOf(o *manifest.Object) finding.Object {
+// ObjectOf names an object as findings do.
+func ObjectOf(o *manifest.Object) finding.Object {
 	return finding.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }

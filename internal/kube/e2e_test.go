@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drainproof/drainproof/internal/fault"
@@ -154,15 +155,15 @@ func TestE2EBudgetIsNamed(t *testing.T) {
 	ns := ownTrial(t, c, trial)
 	labels := labelsOf(trial, NameWorker)
 	unplaced := workerPod(WorkerSpec{Namespace: ns, Trial: trial, Image: "drainproof.invalid/none:x"})
-	unplaced.Spec.NodeSelector["drainproof.dev/no-node"] = "has-this"
+	// No scheduler serves this name: nothing else writes the Pod's status beside the test.
+	unplaced.Spec.SchedulerName = "drainproof.dev/none"
 	p, err := c.client.CoreV1().Pods(ns).Create(t.Context(), unplaced, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A budget protects Pods that run: the test plays the kubelet of a Pod that no node has.
-	p.Status.Phase = corev1.PodRunning
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "True"}}
-	if _, err := c.client.CoreV1().Pods(ns).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+	status := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
+	if _, err := c.client.CoreV1().Pods(ns).Patch(t.Context(), p.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.client.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), &policyv1.PodDisruptionBudget{

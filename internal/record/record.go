@@ -24,10 +24,18 @@ type Record struct {
 	Trigger *Trigger `json:"trigger"`
 	Events  []Event  `json:"events"`
 	Flows   []Flow   `json:"flows"`
-	Summary Summary  `json:"summary"`
-	Windows []Window `json:"windows"`
-	Clocks  []Clock  `json:"clocks"`
-	Sources []Source `json:"sources"`
+	// Requests, Users, Failures, Latency and Verdict are what `drainproof test` adds; null, and Failures absent, where no requests were sent.
+	Requests *Requests `json:"requests,omitempty"`
+	Users    *Users    `json:"users,omitempty"`
+	Failures []Failure `json:"failures,omitempty"`
+	Latency  *Latency  `json:"latency,omitempty"`
+	Verdict  *Verdict  `json:"verdict,omitempty"`
+	// Workload is what was ended under traffic; absent for a trial of flows.
+	Workload *Workload `json:"workload,omitempty"`
+	Summary  Summary   `json:"summary"`
+	Windows  []Window  `json:"windows"`
+	Clocks   []Clock   `json:"clocks"`
+	Sources  []Source  `json:"sources"`
 	// Client says whether the instrument itself kept up; null before traffic began.
 	Client *ClientHealth `json:"client"`
 	// Notes are plain sentences: what the harness caused itself, what a reader must know.
@@ -115,6 +123,29 @@ type Config struct {
 	ExitCode         int     `json:"exit_code"`
 	Namespace        *string `json:"namespace"`
 	Image            string  `json:"image"`
+	// Traffic is what the clients sent where they sent requests; absent for flows alone.
+	Traffic *Traffic `json:"traffic,omitempty"`
+	// Probe is how an experiment deploys the bundled workload for requests; absent otherwise.
+	Probe *ProbeConfig `json:"probe,omitempty"`
+}
+
+// ProbeConfig is the bundled workload as an experiment with requests deploys it.
+type ProbeConfig struct {
+	Replicas int `json:"replicas"`
+	// Strategy is RollingUpdate or Recreate; MaxUnavailable and MaxSurge are as Kubernetes writes them, empty for its defaults.
+	Strategy       string `json:"strategy"`
+	MaxUnavailable string `json:"max_unavailable"`
+	MaxSurge       string `json:"max_surge"`
+	// BudgetMinAvailable makes a PodDisruptionBudget; null for none.
+	BudgetMinAvailable *int `json:"budget_min_available"`
+	// StartDelayNs is how long the probe waits before it listens.
+	StartDelayNs int64 `json:"start_delay_ns"`
+	// NoReadinessProbe leaves the readiness probe out.
+	NoReadinessProbe bool `json:"no_readiness_probe"`
+	// DrainHookNs makes a preStop exec hook that calls /drain and then sleeps that long; -1 for no such hook.
+	DrainHookNs int64 `json:"drain_hook_ns"`
+	// Announce: a finishing server announces its end on kept connections (Connection: close, GOAWAY, WebSocket close).
+	Announce bool `json:"announce"`
 }
 
 // Set places a trial in an experiment: which arm, which repeat.

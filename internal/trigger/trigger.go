@@ -20,6 +20,14 @@ const (
 	Evict  Kind = "evict"
 	Scale  Kind = "scale"
 	None   Kind = "none"
+	// Rollout restarts the workload, as `kubectl rollout restart` does.
+	Rollout Kind = "rollout"
+	// ForceDelete deletes a Pod with a grace period of zero, as `kubectl delete --force --grace-period=0` does.
+	ForceDelete Kind = "force-delete"
+	// Drain cordons the Pod's node and evicts what runs there, as `kubectl drain` does.
+	Drain Kind = "drain"
+	// Kill ends the container's first process with SIGKILL, from the node.
+	Kill Kind = "kill"
 )
 
 // Kinds lists those that `run` knows.
@@ -31,6 +39,19 @@ type Target struct {
 	Pod        string
 	PodUID     string
 	Deployment string
+	// Workload is what a test ends, of Kind Deployment, StatefulSet, DaemonSet or Pod; empty where Deployment is set.
+	WorkloadKind, Workload string
+	// Node holds the Pod (drain, kill); Container and ContainerID are what is killed.
+	Node, Container, ContainerID string
+	// Replicas is what a scale sets; Count how many Pods a delete, force-delete or evict ends, 0 meaning 1.
+	Replicas int
+	Count    int
+}
+
+// Lengthy is a trigger that goes on after its first request was accepted.
+type Lengthy interface {
+	// Finish does the rest and returns when it is done, or with what blocks it once ctx ends.
+	Finish(ctx context.Context) error
 }
 
 // Trigger is one way to end a workload.

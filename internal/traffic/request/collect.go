@@ -1,0 +1,139 @@
+package request
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/stats"
+)
+
+// Collector is the Sink that keeps results until they are taken. Safe for concurrent use.
+type Collector struct {
+	plan       Plan
+	idempotent bool
+
+	mu         sync.Mutex
+	samples    []Sample
+	names      map[string]int32
+	fresh      []string
+	failures   []Failed
+	reconnects int64
+	late       *stats.Delays
+	limits     map[string]int
+	sent       uint64
+	answered   uint64
+}
+
+// NewCollector collects for one plan.
+func NewCollector(p Plan) *Collector {
+	return &Collector{plan: p, idempotent: p.Mode != GRPC && Idempotent(p.Target.Method), names: map[string]int32{}, late: stats.NewDelays(), limits: map[string]int{}}
+}
+
+// Done takes one result.
+func (c *Collector) Done(r Result) {
+	outcome := Classify(c.plan.Mode, c.plan.Expect, r.End, r.Status)
+	user := r.User + c.plan.FirstUser
+	s := Sample{
+		PlannedNs: r.PlannedNs, LatencyNs: r.EndedNs - r.PlannedNs, User: int32(user), Instance: -1,
+		Outcome: outcomeIndex[outcome], Reused: r.Reused,
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	if r.SentNs != 0 {
+		s.LateNs = r.SentNs - r.PlannedNs
+		c.late.Record(max(s.LateNs, 0))
+	}
+	if r.End.Kind == EndAnswered {
+		c.answered++
+	}
+	if r.Instance != "" {
+		s.Instance = c.intern(r.Instance)
+	}
+	c.samples = append(c.samples, s)
+	if outcome == record.OK {
+		return
+	}
+	if outcome == record.ClientLimited {
+		c.limits[limitName(r.End)]++
+	}
+	c.failures = append(c.failures, Failed{
+		PlannedNs: r.PlannedNs, SentNs: r.SentNs, EndedNs: r.EndedNs, User: user, Outcome: outcome, Phase: r.End.Phase, Kind: r.End.Kind,
+		Errno: r.End.Errno, Message: r.End.Message, Reused: r.Reused, Retryable: Retryable(outcome, r.Reused, c.idempotent),
+		Status: r.Status, Answered: r.End.Kind == EndAnswered, Instance: r.Instance, BytesReceived: r.BytesReceived,
+		Local: written(r.Local), Remote: written(r.Remote), ConnOpenedNs: r.ConnOpenedNs, ConnRequests: r.ConnRequests,
+	})
+}
+
+// Reconnected counts one.
+func (c *Collector) Reconnected() {
+	c.mu.Lock()
+	c.reconnects++
+	c.mu.Unlock()
+}
+
+// intern gives the number of a name; the caller holds mu.
+func (c *Collector) intern(name string) int32 {
+	i, ok := c.names[name]
+	if !ok {
+		i = int32(len(c.names))
+		c.names[name] = i
+		c.fresh = append(c.fresh, name)
+	}
+	return i
+}
+
+func limitName(e End) string {
+	if e.Errno != "" {
+		return e.Errno
+	}
+	if e.Message != "" {
+		return e.Message
+	}
+	return string(EndClientLimit)
+}
+
+func written(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// Take gives up to maxSamples samples and maxFailures failures that were not taken yet; more says that some are left.
+func (c *Collector) Take(maxSamples, maxFailures int) (b Batch, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	samples := c.samples[:min(len(c.samples), maxSamples)]
+	c.samples = c.samples[len(samples):]
+	failures := c.failures[:min(len(c.failures), maxFailures)]
+	c.failures = c.failures[len(failures):]
+	b = Batch{Samples: EncodeSamples(samples), Count: len(samples), Names: c.fresh, Failures: failures, Reconnects: c.reconnects}
+	c.fresh, c.reconnects = nil, 0
+	if len(c.samples) == 0 {
+		c.samples = nil
+	}
+	if len(c.failures) == 0 {
+		c.failures = nil
+	}
+	return b, len(c.samples) > 0 || len(c.failures) > 0
+}
+
+// lateLimitNs is the lateness at the 99th percentile from which the client counts as fallen behind. It is a
+// tenth of what a person notices, and well above what a busy machine does to one request in a thousand.
+const lateLimitNs = 50_000_000
+
+// Health says whether the client kept up.
+func (c *Collector) Health() record.ClientHealth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := record.ClientHealth{HeartbeatsSent: c.sent, HeartbeatsAnswered: c.answered, LateMaxNs: c.late.MaxNs(), Limits: map[string]int{}}
+	h.LateP999Ns, _ = c.late.QuantileNs(0.999)
+	for k, v := range c.limits {
+		h.Limits[k] = v
+	}
+	p99, _ := c.late.QuantileNs(0.99)
+	h.FellBehind = p99 > lateLimitNs || len(h.Limits) > 0
+	return h
+}

@@ -1,0 +1,19 @@
+// Package eventloop sends HTTP/1.1 requests without TLS to one address from
+// raw sockets and one epoll loop: new connections or kept ones, at the speed of the machine and on time.
+//
+// It must not know names, TLS or other protocols: package client sends those.
+package eventloop
+
+import (
+	"errors"
+
+	"github.com/drainproof/drainproof/internal/traffic/request"
+)
+
+// Can reports whether this engine can send p on this system.
+func Can(p request.Plan) bool { return false }
+
+// Start sends p from now on, until Stop. Only for plans that Can accepts.
+func Start(p request.Plan, sink request.Sink) (request.Engine, error) {
+	return nil, errors.New("not built yet")
+}

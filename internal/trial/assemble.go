@@ -20,8 +20,8 @@ func (r *running) assemble() {
 	if !r.fired {
 		zero = clock.MonoNs() // every event then lies before it; the record is incomplete and says so
 	}
-	r.rec.Events = r.journal.events(zero)
-	r.rec.Sources = r.journal.sources(zero)
+	r.rec.Events = r.journal.Events(zero)
+	r.rec.Sources = r.journal.Sources(zero)
 	for _, s := range r.rec.Sources {
 		for _, g := range s.Gaps {
 			r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))

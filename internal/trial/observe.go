@@ -2,34 +2,32 @@ package trial
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
-	"github.com/drainproof/drainproof/internal/probe"
+	"github.com/drainproof/drainproof/internal/probelog"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
 	"github.com/drainproof/drainproof/internal/trigger"
+	"github.com/drainproof/drainproof/internal/vantage"
 )
 
 // startWatch turns the API's facts into events.
 func (r *running) startWatch(ctx context.Context) error {
-	r.journal.alive(record.FromKube)
+	r.journal.Alive(record.FromKube)
 	stop, err := r.deps.API.Watch(context.WithoutCancel(ctx), kube.WatchSpec{
 		Namespace: r.namespace, Service: r.probe.Service, Deployment: r.probe.Deployment,
 		PodSelector: kube.LabelApp + "=" + kube.NameProbe + "," + kube.LabelManaged + "=" + r.id,
 		OnFact: func(f kube.Fact) {
-			r.journal.add(f.MonoNs, record.Event{
-				Source: record.FromKube, Kind: f.Kind, Subject: f.Subject, PodUID: f.PodUID, Node: f.Node,
-				Bound: record.Upper, UncertaintyNs: new(int64), Detail: f.Detail,
-			})
+			r.journal.Add(f.MonoNs, f.Event())
 		},
 		OnHealth: func(h kube.WatchHealth) {
-			r.journal.gap(record.FromKube, gap{h.FromMonoNs, h.ToMonoNs, h.Resource, h.Why})
+			r.journal.Down(record.FromKube, journal.Gap{FromMonoNs: h.FromMonoNs, ToMonoNs: h.ToMonoNs, What: h.Resource, Why: h.Why})
 		},
 	})
 	if err != nil {
@@ -39,23 +37,16 @@ func (r *running) startWatch(ctx context.Context) error {
 	return nil
 }
 
-// probeEvents maps the probe's log onto the record's kinds.
-var probeEvents = map[string]record.EventKind{
-	probe.LogStarted: record.ProbeStarted, probe.LogSigterm: record.ProbeSigterm, probe.LogReadiness: record.ProbeReadyFlipped,
-	probe.LogListenerClosed: record.ProbeListenClosed, probe.LogDrainBegan: record.ProbeDrainBegan, probe.LogDrainEnded: record.ProbeDrainEnded,
-	probe.LogForcedRST: record.ProbeForcedRST, probe.LogExiting: record.ProbeExiting,
-}
-
 // startLog follows the first probe's log to its end.
 func (r *running) startLog(ctx context.Context) {
-	r.journal.alive(record.FromProbe)
+	r.journal.Alive(record.FromProbe)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		err := r.deps.API.FollowLog(ctx, r.namespace, r.probe.Pod.Name, r.onProbeLine)
 		if err != nil && ctx.Err() == nil {
-			r.journal.lost(record.FromProbe, err.Error())
+			r.journal.Lost(record.FromProbe, err.Error())
 		}
 	}()
 	r.stops = append(r.stops, func() {
@@ -64,7 +55,7 @@ func (r *running) startLog(ctx context.Context) {
 			select {
 			case <-done:
 			case <-time.After(2 * time.Second):
-				r.journal.lost(record.FromProbe, "the log did not end with its container: its last lines may be missing")
+				r.journal.Lost(record.FromProbe, "the log did not end with its container: its last lines may be missing")
 			}
 		}
 		cancel()
@@ -73,18 +64,9 @@ func (r *running) startLog(ctx context.Context) {
 }
 
 func (r *running) onProbeLine(line []byte) {
-	var l probe.LogLine
-	if err := json.Unmarshal(line, &l); err != nil {
-		return // not ours: a crash's trace goes to the same stream, and shows as the exit code
+	if monoNs, e, ok := probelog.Event(line, r.probe.Pod.Node, *r.probeOffset); ok {
+		r.journal.Add(monoNs, e)
 	}
-	kind, ok := probeEvents[l.Event]
-	if !ok {
-		return
-	}
-	r.journal.add(l.MonoNs-r.probeOffset.AheadNs, record.Event{
-		Source: record.FromProbe, Kind: kind, Subject: "pod/" + l.Instance, PodUID: l.PodUID, Node: r.probe.Pod.Node,
-		Bound: record.Exact, UncertaintyNs: new(r.probeOffset.UncertaintyNs), Detail: l.Detail,
-	})
 }
 
 // newSession starts a client at the vantage, without flows.
@@ -104,7 +86,7 @@ func (r *running) newSession(ctx context.Context) (s traffic.Session, err error)
 
 // startClient starts the client at its vantage and listens to its notes.
 func (r *running) startClient(ctx context.Context) error {
-	r.journal.alive(record.FromClient)
+	r.journal.Alive(record.FromClient)
 	session, err := r.newSession(ctx)
 	if err != nil {
 		return err
@@ -112,7 +94,7 @@ func (r *running) startClient(ctx context.Context) error {
 	r.session = session
 	offset, reading := r.session.Clock()
 	r.offset = offset
-	r.rec.Clocks = append(r.rec.Clocks, clockOf("client", offset, reading))
+	r.rec.Clocks = append(r.rec.Clocks, vantage.ClockOf("client", offset, reading))
 	r.notesDone = make(chan struct{})
 	go func() {
 		defer close(r.notesDone)
@@ -166,7 +148,7 @@ func (r *running) onNote(n traffic.Note) {
 			e.Detail["icmp_from"], e.Detail["icmp_type"], e.Detail["icmp_code"] = n.End.ICMP.From, n.End.ICMP.Type, n.End.ICMP.Code
 		}
 	}
-	r.journal.add(n.MonoNs-r.offset.AheadNs, e)
+	r.journal.Add(n.MonoNs-r.offset.AheadNs, e)
 }
 
 // settle holds the flows and demands that nothing happens.
@@ -208,14 +190,14 @@ func (r *running) fire(ctx context.Context) error {
 	r.enter(Fire, "%s %s", t.Kind(), t.Subject())
 	detail := map[string]any{"kind": string(t.Kind())}
 	r.zeroWall, r.zeroMonoNs = time.Now(), clock.MonoNs()
-	r.journal.harnessAt(r.zeroMonoNs, record.TriggerSent, t.Subject(), detail)
+	r.journal.HarnessAt(r.zeroMonoNs, record.TriggerSent, t.Subject(), detail)
 	r.fired = true
 	r.rec.Trigger = &record.Trigger{Kind: string(t.Kind()), Subject: t.Subject(), At: r.zeroWall.UTC(), AtMonoNs: r.zeroMonoNs}
 	if err := t.Fire(ctx); err != nil {
-		r.journal.harness(record.TriggerFailed, t.Subject(), map[string]any{"error": err.Error()})
+		r.journal.Harness(record.TriggerFailed, t.Subject(), map[string]any{"error": err.Error()})
 		return err
 	}
-	r.rec.Trigger.AcceptedNs = new(r.journal.harness(record.TriggerAccepted, t.Subject(), nil) - r.zeroMonoNs)
+	r.rec.Trigger.AcceptedNs = new(r.journal.Harness(record.TriggerAccepted, t.Subject(), nil) - r.zeroMonoNs)
 	return nil
 }
 
@@ -247,7 +229,7 @@ func (r *running) observe(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errTimeUp) {
 		return err
 	}
-	r.journal.harness(record.ObserveEnded, "trial/"+r.id, map[string]any{"time_up": err != nil})
+	r.journal.Harness(record.ObserveEnded, "trial/"+r.id, map[string]any{"time_up": err != nil})
 	switch {
 	case control:
 		return nil
@@ -260,12 +242,12 @@ func (r *running) observe(ctx context.Context) error {
 }
 
 func (r *running) exitSeen() bool {
-	return r.journal.saw(func(e record.Event) bool { return e.Kind == record.ContainerExited && e.PodUID == r.probe.Pod.UID })
+	return r.journal.Saw(func(e record.Event) bool { return e.Kind == record.ContainerExited && e.PodUID == r.probe.Pod.UID })
 }
 
 func (r *running) goneSeen() bool {
 	gone := func(k record.EventKind) bool {
-		return r.journal.saw(func(e record.Event) bool { return e.Kind == k && e.PodUID == r.probe.Pod.UID })
+		return r.journal.Saw(func(e record.Event) bool { return e.Kind == k && e.PodUID == r.probe.Pod.UID })
 	}
 	return gone(record.EndpointRemoved) && gone(record.PodRemoved)
 }
@@ -285,7 +267,7 @@ func (r *running) waitFor(ctx context.Context, limit time.Duration, ok func() bo
 		case <-timer.C:
 			return fmt.Errorf("after %v: %w", limit, errTimeUp)
 		case <-tick.C:
-		case <-r.journal.changed:
+		case <-r.journal.Changed():
 		}
 	}
 	return nil
@@ -302,7 +284,7 @@ func (r *running) collect(ctx context.Context) {
 		r.report = report
 		if err != nil {
 			r.rec.Missing = append(r.rec.Missing, "client: "+err.Error())
-			r.journal.lost(record.FromClient, err.Error())
+			r.journal.Lost(record.FromClient, err.Error())
 		}
 		if r.notesDone != nil {
 			<-r.notesDone

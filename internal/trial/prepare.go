@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
 	"github.com/drainproof/drainproof/internal/trigger"
+	"github.com/drainproof/drainproof/internal/vantage"
 )
 
 // unmet is a precondition that does not hold: the check's name, what must be true, what is, and the remedy.
@@ -81,7 +81,7 @@ func (r *running) deploy(ctx context.Context) error {
 	}
 	r.rec.Environment.NamespaceUID = uid
 	r.probe, err = r.deps.API.DeployProbe(ctx, kube.ProbeSpec{
-		Namespace: r.namespace, Trial: r.id, Image: r.cfg.Image, Args: probeArgs(r.cfg),
+		Namespace: r.namespace, Trial: r.id, Image: r.cfg.Image, Args: ProbeArgs(r.cfg),
 		Grace: time.Duration(r.cfg.GraceNs), PreStopSleep: time.Duration(r.cfg.PreStopSleepNs),
 		ReadinessEvery: time.Duration(r.cfg.ReadinessEveryNs), NodePort: r.cfg.Path == "nodeport",
 		PortTCP: probe.PortTCP, PortUDP: probe.PortUDP, PortHTTP: probe.PortHTTP, PathReady: probe.PathReady,
@@ -118,8 +118,8 @@ func (r *running) attach(ctx context.Context) error {
 	}
 	r.startLog(ctx)
 	if err := r.waitFor(ctx, attachTimeout, func() bool {
-		return r.journal.saw(func(e record.Event) bool { return e.Kind == record.ProbeStarted }) &&
-			r.journal.saw(func(e record.Event) bool { return e.Kind == record.EndpointReady && e.PodUID == r.probe.Pod.UID })
+		return r.journal.Saw(func(e record.Event) bool { return e.Kind == record.ProbeStarted }) &&
+			r.journal.Saw(func(e record.Event) bool { return e.Kind == record.EndpointReady && e.PodUID == r.probe.Pod.UID })
 	}); err != nil {
 		return unmet("observers", "the probe's log and its ready endpoint must have been seen before the trigger", "they were not within "+attachTimeout.String(),
 			"look at the Pod's log and the Service's EndpointSlice, then try again")
@@ -244,53 +244,13 @@ func (r *running) measureProbeClock(ctx context.Context) error {
 	o, reading := s.Clock()
 	_, _ = s.Close(ctx) // it held no flows; there is nothing to lose
 	r.probeOffset = &o
-	r.rec.Clocks = append(r.rec.Clocks, clockOf(name, o, reading))
+	r.rec.Clocks = append(r.rec.Clocks, vantage.ClockOf(name, o, reading))
 	return nil
-}
-
-func clockOf(name string, o clock.Offset, remote clock.Reading) record.Clock {
-	c := record.Clock{Name: name, BootID: remote.BootID, OffsetNs: new(o.AheadNs), UncertaintyNs: new(o.UncertaintyNs), Samples: o.Samples, Method: "round-trips"}
-	if o.Samples == 0 {
-		c.Method = "same-kernel"
-	}
-	return c
 }
 
 // dialPod opens a session with a worker that an exec starts in the Pod.
 func (r *running) dialPod(ctx context.Context, pod string) (traffic.Session, error) {
-	execCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stdinR, stdinW := io.Pipe()
-	stdoutR, stdoutW := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		var stderr strings.Builder
-		err := r.deps.API.Exec(execCtx, r.namespace, pod, []string{"/drainproof", "worker"}, stdinR, stdoutW, &stderr)
-		if err == nil {
-			err = io.EOF
-		} else if s := strings.TrimSpace(stderr.String()); s != "" {
-			err = fmt.Errorf("%w (%s)", err, s)
-		}
-		stdoutW.CloseWithError(err)
-		stdinR.CloseWithError(err)
-		done <- err
-	}()
-	closeTransport := func() error {
-		stdinW.Close()
-		select {
-		case <-done:
-		case <-time.After(3 * time.Second):
-			cancel()
-			<-done
-		}
-		cancel()
-		return nil
-	}
-	s, err := traffic.Dial(ctx, stdoutR, stdinW, closeTransport, traffic.ExpectVersion(r.spec.Tool.Version))
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("speaking to the worker in pod/%s: %w", pod, err)
-	}
-	return s, nil
+	return vantage.Hold(ctx, r.deps.API, r.namespace, pod, r.spec.Tool.Version)
 }
 
 // target is what the trigger acts on.

@@ -2,8 +2,6 @@ package trial
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/fault"
@@ -32,7 +30,7 @@ func Defaults() record.Config {
 }
 
 // Complete fills what follows from the rest: the drain window (five seconds
-// less than the grace, two thirds of a short one) and how long to observe.
+// less than the grace, two thirds of a short one), how long to observe, and of requests what follows from their mode and the trigger.
 func Complete(c record.Config) record.Config {
 	grace := time.Duration(c.GraceNs)
 	if c.DrainWindowNs < 0 {
@@ -48,31 +46,23 @@ func Complete(c record.Config) record.Config {
 			c.ObserveNs = int64(grace)
 		}
 	}
+	if c.Traffic != nil {
+		c.Traffic = new(completeTraffic(*c.Traffic, trigger.Kind(c.Trigger)))
+	}
 	return c
 }
 
 // Validate refuses a configuration that cannot be measured, before anything is touched.
 func Validate(c record.Config) error {
-	oneOf := func(flag, value string, allowed ...string) error {
-		if slices.Contains(allowed, value) {
-			return nil
-		}
-		last := len(allowed) - 1
-		return fault.Usagef("choose "+strings.Join(allowed[:last], ", ")+" or "+allowed[last], "--%s %q is not known", flag, value)
-	}
-	within := func(flag string, ns int64, low, high time.Duration) error {
-		if d := time.Duration(ns); d < low || d > high {
-			return fault.Usagef(fmt.Sprintf("give a duration between %v and %v, such as 5s", low, high), "--%s %v is out of range", flag, d)
-		}
-		return nil
-	}
-	triggers := make([]string, 0, 4)
-	for _, k := range trigger.Kinds() {
-		triggers = append(triggers, string(k))
+	oneOf := func(flag, value string, allowed ...string) error { return known("--"+flag, value, allowed) }
+	within := func(flag string, ns int64, low, high time.Duration) error { return span("--"+flag, ns, low, high) }
+	arms, triggers := []string{string(probe.Drain), string(probe.Exit), string(probe.Ignore)}, trigger.Kinds()
+	if c.Traffic != nil {
+		arms, triggers = append(arms, string(probe.Finish)), trigger.KindsForTest()
 	}
 	for _, err := range []error{
-		oneOf("arm", c.Arm, string(probe.Drain), string(probe.Exit), string(probe.Ignore)),
-		oneOf("trigger", c.Trigger, triggers...),
+		oneOf("arm", c.Arm, arms...),
+		known("--trigger", c.Trigger, triggers),
 		oneOf("readiness-on-term", c.ReadinessOnTerm, string(probe.Fail), string(probe.Keep)),
 		oneOf("path", c.Path, "pod", "clusterip", "nodeport"),
 		oneOf("vantage", c.Vantage, "host", "pod"),
@@ -90,13 +80,16 @@ func Validate(c record.Config) error {
 		}
 	}
 	for flag, n := range map[string]int{"tcp": c.TCP, "udp": c.UDP} {
-		if n < 0 || n > MaxFlows {
-			return fault.Usagef(fmt.Sprintf("give a number between 0 and %d", MaxFlows), "--%s %d is out of range", flag, n)
+		if err := count("--"+flag, n, 0, MaxFlows); err != nil {
+			return err
 		}
+	}
+	if err := validateRequests(c); err != nil {
+		return err
 	}
 	grace := time.Duration(c.GraceNs)
 	switch {
-	case c.TCP+c.UDP == 0:
+	case c.TCP+c.UDP == 0 && c.Traffic == nil:
 		return fault.Usagef("set --tcp or --udp to at least 1", "a trial without flows measures nothing")
 	case grace%time.Second != 0:
 		return fault.Usagef("Kubernetes counts the grace period in whole seconds", "--grace %v is not a whole number of seconds", grace)
@@ -122,8 +115,8 @@ func Validate(c record.Config) error {
 	return nil
 }
 
-// probeArgs is the probe's command line for c, after the image's entrypoint.
-func probeArgs(c record.Config) []string {
+// ProbeArgs is the probe's command line for c, after the image's entrypoint.
+func ProbeArgs(c record.Config) []string {
 	return []string{
 		"probe",
 		"--on-term=" + c.Arm,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
@@ -91,7 +92,7 @@ func NewID(now time.Time) string {
 // gone when Run returns, or the error says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: newJournal(), flows: newFlowStates(), bootID: clock.BootID()}
+	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: journal.New(), flows: newFlowStates(), bootID: clock.BootID()}
 	r.rec = &record.Record{
 		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Config: s.Config, Set: s.Set,
 		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
@@ -107,7 +108,7 @@ func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	err := r.steps(ctx)
 	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
 	if interrupted {
-		r.journal.harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
+		r.journal.Harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
 		err = &interruptedError{phase, ctx.Err()}
 		r.rec.Missing = append(r.rec.Missing, err.Error())
 	} else if err != nil {
@@ -144,7 +145,7 @@ type running struct {
 	id      string
 	bootID  string
 	phase   Phase
-	journal *journal
+	journal *journal.Journal
 	rec     *record.Record
 
 	namespace   string

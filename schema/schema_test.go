@@ -61,6 +61,11 @@ func TestSamplesValidate(t *testing.T) {
 			t.Errorf("%s: %v", sample.Name, err)
 		}
 	}
+	for _, sample := range records.Tests() {
+		if err := s.Validate(instance(t, sample.Record, nil)); err != nil {
+			t.Errorf("%s: %v", sample.Name, err)
+		}
+	}
 	for _, r := range records.Matrix("nftables", 1) {
 		if err := s.Validate(instance(t, r, nil)); err != nil {
 			t.Errorf("%s: %v", r.ID, err)
@@ -70,6 +75,51 @@ func TestSamplesValidate(t *testing.T) {
 	bare := record.Record{Schema: record.Schema, ID: "x", StartedAt: time.Unix(0, 0).UTC(), Tool: record.Tool{Name: "drainproof", Version: "v0"}, Completeness: record.Incomplete, Missing: []string{"everything"}}
 	if err := s.Validate(instance(t, bare, nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPublishedRecordsValidate: what was written before a field came is sound still.
+func TestPublishedRecordsValidate(t *testing.T) {
+	s := compile(t)
+	paths, err := record.Find("../results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		r, err := record.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(instance(t, r, nil)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestSchemaRefusesInTests(t *testing.T) {
+	s := compile(t)
+	sound := records.RolloutLossy()
+	type object = map[string]any
+	failure := func(d object) object { return d["failures"].([]any)[0].(object) }
+	for name, edit := range map[string]func(object){
+		"requests without users":        func(d object) { delete(d, "users") },
+		"requests without failures":     func(d object) { delete(d, "failures") },
+		"a latency without requests":    func(d object) { delete(d, "requests") },
+		"an unknown outcome":            func(d object) { failure(d)["outcome"] = "mishap" },
+		"a failure that is none":        func(d object) { failure(d)["outcome"] = "ok" },
+		"an unknown cause":              func(d object) { failure(d)["cause"].(object)["kind"] = "bad luck" },
+		"a count of an unknown outcome": func(d object) { d["requests"].(object)["outcomes"].(object)["mishap"] = 1 },
+		"a count of what never was":     func(d object) { d["requests"].(object)["outcomes"].(object)["truncated"] = 0 },
+		"a quantile of nothing":         func(d object) { d["latency"].(object)["before"].(object)["count"] = 0 },
+		"an unknown verdict":            func(d object) { d["verdict"].(object)["result"] = "maybe" },
+		"a verdict without a reason":    func(d object) { d["verdict"].(object)["reason"] = "" },
+		"a workload of another kind":    func(d object) { d["workload"].(object)["kind"] = "CronJob" },
+		"an unknown mode":               func(d object) { d["config"].(object)["traffic"].(object)["mode"] = "morse" },
+		"an arm on an unknown path":     func(d object) { d["config"].(object)["arm"] = "exit" },
+	} {
+		if err := s.Validate(instance(t, sound, edit)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
 	}
 }
 
@@ -107,12 +157,14 @@ type node struct {
 	Properties  map[string]*node `json:"properties"`
 	Required    []string         `json:"required"`
 	Items       *node            `json:"items"`
+	Names       *node            `json:"propertyNames"`
+	Else        *node            `json:"else"`
 	OneOf       []*node          `json:"oneOf"`
 	Additional  any              `json:"additionalProperties"`
 	Defs        map[string]*node `json:"$defs"`
 }
 
-// TestSchemaMatchesTypes walks the Go types and the schemas side by side: same fields,
+// TestSchemaMatchesTypes walks the Go types and the schemas side by side: same fields, same kinds of values,
 // same nullability, every field required unless Go may leave it out, and described.
 func TestSchemaMatchesTypes(t *testing.T) {
 	for _, c := range []struct {
@@ -165,6 +217,9 @@ func (w *walk) compare(path string, typ reflect.Type, n *node) {
 		w.used[name] = true
 		n = w.root.Defs[name]
 	}
+	if words, given := n.types(); given && !slices.Contains(words, jsonType(typ)) {
+		w.t.Errorf("%s: the schema says %v, and Go writes %s", path, words, jsonType(typ))
+	}
 	switch {
 	case typ == reflect.TypeFor[time.Time]():
 	case typ.Kind() == reflect.Slice:
@@ -180,6 +235,41 @@ func (w *walk) compare(path string, typ reflect.Type, n *node) {
 				w.t.Errorf("%s.%s is in the schema only", path, name)
 			}
 		}
+	}
+}
+
+// types gives the kinds of values that n allows; given is false where it lists the values themselves, or says nothing.
+func (n *node) types() (words []string, given bool) {
+	switch t := n.Type.(type) {
+	case string:
+		return []string{t}, true
+	case []any:
+		for _, v := range t {
+			words = append(words, v.(string))
+		}
+		return words, true
+	}
+	return nil, false
+}
+
+// jsonType is the kind of value that encoding/json writes for typ.
+func jsonType(typ reflect.Type) string {
+	if typ == reflect.TypeFor[time.Time]() {
+		return "string"
+	}
+	switch typ.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Slice:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.String:
+		return "string"
+	default:
+		return "integer"
 	}
 }
 
@@ -231,10 +321,31 @@ func TestSchemaEnums(t *testing.T) {
 		{"after_rehome", "mechanism", append([]string{""}, words(record.Mechanisms())...)},
 		{"flow", "protocol", words(record.Protocols())},
 		{"flow_detail", "end", record.RawEnds()},
+		{"cause", "kind", record.CauseKinds()},
+		{"trigger", "kind", record.TriggerKinds()},
+		{"config", "arm", append([]string{""}, record.Arms()...)},
+		{"config", "trigger", append([]string{""}, record.TriggerKinds()...)},
+		{"traffic", "mode", record.Modes()},
+		{"failure", "outcome", words(record.RequestOutcomes())[1:]},
+		{"failure", "phase", words(record.RequestPhases())},
+		{"failure", "connection", words(record.Connections())},
+		{"verdict", "result", words(record.VerdictResults())},
+		{"workload", "kind", record.WorkloadKinds()},
+		{"workload", "strategy", record.Strategies()},
 	} {
 		if diff := cmp.Diff(c.want, root.Defs[c.def].Properties[c.field].Enum); diff != "" {
 			t.Errorf("%s.%s (-Go +schema):\n%s", c.def, c.field, diff)
 		}
+	}
+	for field, want := range map[string][]string{
+		"path": record.Paths(), "vantage": record.Vantages(), "readiness_on_term": record.ReadinessOnTerms(), "trigger": record.TriggerKinds(),
+	} {
+		if diff := cmp.Diff(want, root.Defs["config"].Else.Properties[field].Enum); diff != "" {
+			t.Errorf("config.%s where there is an arm (-Go +schema):\n%s", field, diff)
+		}
+	}
+	if diff := cmp.Diff(words(record.RequestOutcomes()), root.Defs["requests"].Properties["outcomes"].Names.Enum); diff != "" {
+		t.Errorf("requests.outcomes (-Go +schema):\n%s", diff)
 	}
 	if diff := cmp.Diff(words(record.Completenesses()), root.Properties["completeness"].Enum); diff != "" {
 		t.Errorf("completeness (-Go +schema):\n%s", diff)

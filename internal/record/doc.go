@@ -2,7 +2,7 @@
 // that can be written, read, validated and judged again years later.
 //
 // It holds the schema drainproof.dev/record/v1 (schema/record-v1.json): events,
-// flows, outcomes, windows, clocks and the state of every source. A fact that
+// flows, requests, outcomes, windows, clocks and the state of every source. A fact that
 // was not observed is null, never zero. Times are integer nanoseconds, counted
 // from the trigger on one clock where the name ends in _t_ns or is t_ns.
 //

@@ -56,6 +56,8 @@ const (
 	TriggerFailed   EventKind = "trigger-failed"
 	ObserveEnded    EventKind = "observe-ended"
 	Interrupted     EventKind = "interrupted"
+	// ProcessKilled: the test itself sent SIGKILL. Subject: container/ID.
+	ProcessKilled EventKind = "process-killed"
 
 	// The client. Subject: flow/ID.
 	FlowOpened    EventKind = "flow-opened"
@@ -84,7 +86,9 @@ const (
 	WorkloadScaled      EventKind = "workload-scaled"
 
 	// The probe's own log. Subject: pod/NAME.
+	ProbeStarting     EventKind = "probe-starting" // it lives, and does not listen yet
 	ProbeStarted      EventKind = "probe-started"
+	ProbeHookDrain    EventKind = "probe-hook-drain" // its preStop hook called /drain
 	ProbeSigterm      EventKind = "probe-sigterm"
 	ProbeReadyFlipped EventKind = "probe-readiness-flipped"
 	ProbeListenClosed EventKind = "probe-listener-closed"
@@ -92,15 +96,19 @@ const (
 	ProbeDrainEnded   EventKind = "probe-drain-ended"
 	ProbeForcedRST    EventKind = "probe-forced-rst"
 	ProbeExiting      EventKind = "probe-exiting"
+	// A slow request, by the server's own account.
+	ProbeRequestAccepted EventKind = "probe-request-accepted"
+	ProbeRequestDone     EventKind = "probe-request-done"
 )
 
 // EventKinds lists every kind, in the order of this file.
 func EventKinds() []EventKind {
 	return []EventKind{
-		TriggerSent, TriggerAccepted, TriggerFailed, ObserveEnded, Interrupted,
+		TriggerSent, TriggerAccepted, TriggerFailed, ObserveEnded, Interrupted, ProcessKilled,
 		FlowOpened, FlowAnnounced, FlowRefused, FlowRehomed, FlowEnded,
 		PodAdded, PodScheduled, PodReady, PodNotReady, PodTerminating, PodRemoved, ContainerStarted, ContainerExited, KubeletKilling,
 		EndpointAdded, EndpointReady, EndpointNotReady, EndpointTerminating, EndpointServing, EndpointNotServing, EndpointRemoved, WorkloadScaled,
-		ProbeStarted, ProbeSigterm, ProbeReadyFlipped, ProbeListenClosed, ProbeDrainBegan, ProbeDrainEnded, ProbeForcedRST, ProbeExiting,
+		ProbeStarting, ProbeStarted, ProbeHookDrain, ProbeSigterm, ProbeReadyFlipped, ProbeListenClosed, ProbeDrainBegan, ProbeDrainEnded, ProbeForcedRST, ProbeExiting,
+		ProbeRequestAccepted, ProbeRequestDone,
 	}
 }

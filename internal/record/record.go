@@ -24,10 +24,11 @@ type Record struct {
 	Trigger *Trigger `json:"trigger"`
 	Events  []Event  `json:"events"`
 	Flows   []Flow   `json:"flows"`
-	// Requests, Users, Failures, Latency and Verdict are what `drainproof test` adds; null, and Failures absent, where no requests were sent.
+	// Requests, Users, Failures, Latency and Verdict are what `drainproof test` adds; absent where no requests were
+	// sent. Failures is an empty list where requests were sent and none failed.
 	Requests *Requests `json:"requests,omitempty"`
 	Users    *Users    `json:"users,omitempty"`
-	Failures []Failure `json:"failures,omitempty"`
+	Failures []Failure `json:"failures,omitzero"`
 	Latency  *Latency  `json:"latency,omitempty"`
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	// Workload is what was ended under traffic; absent for a trial of flows.

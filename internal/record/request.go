@@ -49,6 +49,9 @@ func RequestOutcomes() []RequestOutcome {
 // Failed reports whether o counts against the workload.
 func (o RequestOutcome) Failed() bool { return o != OK && o != ClientLimited }
 
+// Answered reports whether a whole answer came, whatever it said: only these have a latency.
+func (o RequestOutcome) Answered() bool { return o == OK || o == HTTPError || o == GRPCError }
+
 // Connection says whether a request was the first on its connection.
 type Connection string
 
@@ -96,6 +99,8 @@ type Workload struct {
 	PreStop string `json:"pre_stop"`
 	// PreStopSleepNs is how long the hooks take where that is written (sleep, exec sleep N); 0 without a hook, null where only a run would tell.
 	PreStopSleepNs *int64 `json:"pre_stop_sleep_ns"`
+	// Images are those of its containers, in order, as written.
+	Images []string `json:"images"`
 	// ReadinessProbe: every container that serves has one.
 	ReadinessProbe bool `json:"readiness_probe"`
 	// Budgets are the PodDisruptionBudgets that select its Pods, as name (minAvailable 1).
@@ -113,6 +118,8 @@ type WorkloadPod struct {
 	UID  string `json:"uid"`
 	IP   string `json:"ip"`
 	Node string `json:"node"`
+	// NodeIP is the node's internal address; empty where it was not read.
+	NodeIP string `json:"node_ip"`
 }
 
 // Traffic is what the clients were asked to send. Headers and bodies are not recorded, only that there were any.
@@ -147,16 +154,24 @@ type Requests struct {
 	// Total were sent, Outcomes of client-limit included.
 	Total    int64                    `json:"total"`
 	Outcomes map[RequestOutcome]int64 `json:"outcomes"`
-	// Failed counts failures that were planned at or after the trigger, FailedBefore those before it.
+	// Failed counts failures that ended at or after the trigger, also of requests that were under way by then, FailedBefore those that ended before it.
 	Failed       int64 `json:"failed"`
 	FailedBefore int64 `json:"failed_before"`
 	// Reconnects counts connections that were opened because the one before had been closed in order.
 	Reconnects int64 `json:"reconnects"`
-	// Instances counts per answering instance, by name; those that are not known stand under "".
+	// Instances counts per answering instance, in order of name; requests whose instance is not known stand under "", and
+	// beyond MaxInstances all others, those with the fewest requests, under OtherInstances.
 	Instances []InstanceCount `json:"instances"`
 	// Series is the course over time; null where there was no request.
 	Series *Series `json:"series"`
 }
+
+const (
+	// MaxInstances is how many instances a record tells apart.
+	MaxInstances = 200
+	// OtherInstances stands for all instances beyond them. No Pod can have that name.
+	OtherInstances = "(others)"
+)
 
 // InstanceCount is what one instance answered.
 type InstanceCount struct {
@@ -188,7 +203,7 @@ type InstanceSeries struct {
 // Users are the virtual users that the requests belonged to.
 type Users struct {
 	Total int `json:"total"`
-	// Hurt had at least one failed request, planned at or after the trigger.
+	// Hurt had at least one failed request that ended at or after the trigger.
 	Hurt int `json:"hurt"`
 	// HurtIDs are their numbers, from 0, in order.
 	HurtIDs []int `json:"hurt_ids"`
@@ -300,7 +315,7 @@ func CauseKinds() []string {
 // IsTest reports whether r has requests, and so the fields that belong to them.
 func (r Record) IsTest() bool { return r.Requests != nil }
 
-// FailuresFrom gives the failures that were planned at or after the trigger and count against the workload.
+// FailuresFrom gives the failures that ended at or after the trigger and count against the workload.
 func (r Record) FailuresFrom() []Failure {
-	return slices.DeleteFunc(slices.Clone(r.Failures), func(f Failure) bool { return f.PlannedTNs < 0 || !f.Outcome.Failed() })
+	return slices.DeleteFunc(slices.Clone(r.Failures), func(f Failure) bool { return f.TNs < 0 || !f.Outcome.Failed() })
 }

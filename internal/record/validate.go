@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Problem is one broken invariant of a record.
@@ -27,6 +28,9 @@ func Validate(r Record) []Problem {
 	c.flows(r)
 	c.summary(r)
 	c.windows(r)
+	c.config(r)
+	c.causes(r)
+	c.test(r)
 	c.notNil(r)
 	return c.problems
 }
@@ -61,6 +65,7 @@ func (c *checker) head(r Record) {
 		c.check(len(r.Missing) == 0, "missing", "says what is missing, yet the record is complete")
 		c.check(r.Trigger != nil, "trigger", "is null, yet the record is complete")
 		c.check(r.Client != nil, "client", "is null, yet the record is complete")
+		c.check(r.Client == nil || !r.Client.FellBehind, "client.fell_behind", "is true, yet the record is complete")
 	case Incomplete:
 		c.check(len(r.Missing) > 0, "missing", "is empty, yet the record is incomplete")
 	}
@@ -71,7 +76,7 @@ func (c *checker) head(r Record) {
 		c.check(len(s.Arms) == 0 || slices.Contains(s.Arms, s.Arm), "set.arms", "does not hold the arm %q", s.Arm)
 	}
 	if t := r.Trigger; t != nil {
-		c.check(t.Kind != "", "trigger.kind", "is empty")
+		oneOf(c, "trigger.kind", t.Kind, TriggerKinds())
 		c.check(!t.At.IsZero(), "trigger.at", "is not set")
 		c.check(t.AcceptedNs == nil || *t.AcceptedNs >= 0, "trigger.accepted_t_ns", "is before the trigger")
 	}
@@ -80,6 +85,29 @@ func (c *checker) head(r Record) {
 		for j, g := range s.Gaps {
 			c.check(g.ToTNs == nil || *g.ToTNs >= g.FromTNs, fmt.Sprintf("sources[%d].gaps[%d]", i, j), "ends before it begins")
 		}
+	}
+}
+
+// config checks the closed lists. A trial without an arm was a test of somebody's own workload, or never got as far as a request.
+func (c *checker) config(r Record) {
+	f := r.Config
+	if f.Arm != "" {
+		oneOf(c, "config.arm", f.Arm, Arms())
+		oneOf(c, "config.path", f.Path, Paths())
+		oneOf(c, "config.vantage", f.Vantage, Vantages())
+		oneOf(c, "config.readiness_on_term", f.ReadinessOnTerm, ReadinessOnTerms())
+	}
+	if f.Arm != "" || r.IsTest() {
+		oneOf(c, "config.trigger", f.Trigger, TriggerKinds())
+		c.check(r.Trigger == nil || r.Trigger.Kind == f.Trigger, "trigger.kind", "is not the %q that was asked for", f.Trigger)
+	}
+	if t := f.Traffic; t != nil {
+		oneOf(c, "config.traffic.mode", t.Mode, Modes())
+		c.check(t.Rate > 0, "config.traffic.rate", "is not above zero")
+		c.check(t.Users > 0, "config.traffic.users", "is not above zero")
+	}
+	if p := f.Probe; p != nil {
+		c.check(p.Replicas > 0, "config.probe.replicas", "is not above zero")
 	}
 }
 
@@ -138,6 +166,14 @@ func (c *checker) flows(r Record) {
 			}
 		}
 	}
+	if r.Completeness == Complete {
+		counts := map[Protocol]int{}
+		for _, f := range r.Flows {
+			counts[f.Protocol]++
+		}
+		c.check(counts[TCP] == r.Config.TCP, "flows", "hold %d of protocol tcp, and %d were asked for", counts[TCP], r.Config.TCP)
+		c.check(counts[UDP] == r.Config.UDP, "flows", "hold %d of protocol udp, and %d were asked for", counts[UDP], r.Config.UDP)
+	}
 	for i, f := range r.Flows {
 		at := func(field string) string { return fmt.Sprintf("flows[%d].%s", i, field) }
 		c.check(f.ID != "" && !ids[f.ID], at("id"), "%q is empty or used twice", f.ID)
@@ -171,10 +207,22 @@ func (c *checker) summary(r Record) {
 		where     string
 		got, want map[Outcome]int
 	}{{"summary.tcp", r.Summary.TCP, want.TCP}, {"summary.udp", r.Summary.UDP, want.UDP}} {
-		c.check(maps.Equal(s.got, s.want), s.where, "is %v, but the flows say %v", s.got, s.want)
+		c.check(maps.Equal(s.got, s.want), s.where, "is %s, but the flows say %s", counted(s.got), counted(s.want))
 	}
 	c.check(same(r.Summary.ContainerExitCode, want.ContainerExitCode), "summary.container_exit_code", "is not what the events say")
 	c.check(same(r.Summary.ContainerExitReason, want.ContainerExitReason), "summary.container_exit_reason", "is not what the events say")
+}
+
+// counted writes counts in order of their names, such as 2 closed, 8 severed.
+func counted(m map[Outcome]int) string {
+	if len(m) == 0 {
+		return "empty"
+	}
+	var parts []string
+	for _, o := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%d %s", m[o], o))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func same[T comparable](a, b *T) bool {
@@ -191,15 +239,57 @@ func (c *checker) windows(r Record) {
 		c.check(w.Name != "" && !names[w.Name], at+".name", "%q is empty or used twice", w.Name)
 		names[w.Name] = true
 		oneOf(c, at+".bound", w.Bound, append(Bounds(), Either))
+		inside := true
 		for _, id := range []int{w.FromEvent, w.ToEvent} {
+			inside = inside && id >= 0 && id <= len(r.Events)
 			c.check(id >= 0 && id <= len(r.Events), at, "refers to event %d of %d", id, len(r.Events))
 		}
-		if w.Ns != nil {
-			c.check(w.FromEvent > 0 && w.ToEvent > 0, at, "has a length without both of its events")
-			c.check(w.Why == "", at+".why", "is set, yet the window was measured")
-		} else {
+		switch both := w.FromEvent > 0 && w.ToEvent > 0; {
+		case w.Ns == nil:
 			c.check(w.Why != "", at+".why", "is empty, yet the window was not measured")
+			continue
+		case !both:
+			c.add(at, "has a length without both of its events")
+		case inside:
+			c.length(at, w, r)
 		}
+		c.check(w.Why == "", at+".why", "is set, yet the window was measured")
+	}
+}
+
+// length holds a window to its two events. A name that this program does not know is passed over.
+func (c *checker) length(at string, w Window, r Record) {
+	defs := WindowDefs()
+	i := slices.IndexFunc(defs, func(d WindowDef) bool { return d.Name == w.Name })
+	if i < 0 {
+		return
+	}
+	ns, uncertainty, bound := defs[i].between(r.Events[w.FromEvent-1], r.Events[w.ToEvent-1], r.Config)
+	c.check(*w.Ns == *ns, at+".ns", "is %d, but its events lie %d apart", *w.Ns, *ns)
+	c.check(same(w.UncertaintyNs, uncertainty), at+".uncertainty_ns", "is not the sum of its events' bounds")
+	c.check(w.Bound == bound, at+".bound", "is %q, but its events make it %q", w.Bound, bound)
+}
+
+// causes checks why flows and requests were lost.
+func (c *checker) causes(r Record) {
+	for i, f := range r.Flows {
+		c.cause(r, f.Cause, "flows", i)
+	}
+	for i, f := range r.Failures {
+		c.cause(r, f.Cause, "failures", i)
+	}
+}
+
+func (c *checker) cause(r Record, cause *Cause, of string, i int) {
+	if cause == nil {
+		return
+	}
+	at := func(field string) string { return fmt.Sprintf("%s[%d].cause.%s", of, i, field) }
+	oneOf(c, at("kind"), cause.Kind, CauseKinds())
+	c.check(cause.Sentence != "", at("sentence"), "is empty")
+	c.check(cause.Evidence != nil, at("evidence"), "is null")
+	for _, id := range cause.Evidence {
+		c.check(id >= 1 && id <= len(r.Events), at("evidence"), "refers to event %d of %d", id, len(r.Events))
 	}
 }
 
@@ -216,6 +306,15 @@ func (c *checker) notNil(r Record) {
 		{"summary.tcp", r.Summary.TCP == nil}, {"summary.udp", r.Summary.UDP == nil},
 		{"client.limits", r.Client != nil && r.Client.Limits == nil},
 		{"set.arms", r.Set != nil && r.Set.Arms == nil},
+		{"requests.outcomes", r.Requests != nil && r.Requests.Outcomes == nil},
+		{"requests.instances", r.Requests != nil && r.Requests.Instances == nil},
+		{"failures", r.Requests != nil && r.Failures == nil},
+		{"users.hurt_ids", r.Users != nil && r.Users.HurtIDs == nil},
+		{"latency.instances", r.Latency != nil && r.Latency.Instances == nil},
+		{"verdict.checks", r.Verdict != nil && r.Verdict.Checks == nil},
+		{"workload.images", r.Workload != nil && r.Workload.Images == nil},
+		{"workload.budgets", r.Workload != nil && r.Workload.Budgets == nil},
+		{"workload.pods", r.Workload != nil && r.Workload.Pods == nil},
 	} {
 		c.check(!field.isNil, field.where, "is null")
 	}

@@ -37,7 +37,7 @@ type WindowDef struct {
 
 	from, to func(*trialView) end
 	// minus is taken off the length.
-	minus func(*trialView) int64
+	minus func(Config) int64
 	// unless gives a reason why the window has no meaning in this trial.
 	unless func(*trialView) string
 }
@@ -64,7 +64,7 @@ func WindowDefs() []WindowDef {
 		{Name: DeadEndpoint, From: "the last TCP flow ended", To: removed, from: lastEnd(TCP), to: ofPod(EndpointRemoved)},
 		{Name: DeadEndpointReady, From: "the last TCP flow ended", To: notReady, from: lastEnd(TCP), to: ofPod(EndpointNotReady)},
 		{Name: KillAfterGrace, From: "the trigger was sent, plus the grace period", To: "the last TCP flow ended (exit code 137 only)",
-			from: atTrigger, to: lastEnd(TCP), minus: func(v *trialView) int64 { return v.r.Config.GraceNs }, unless: notKilled},
+			from: atTrigger, to: lastEnd(TCP), minus: func(c Config) int64 { return c.GraceNs }, unless: notKilled},
 		{Name: UDPRehomeBeforeExit, From: "the first UDP flow was rehomed", To: exited, from: firstRehome, to: ofPod(ContainerExited)},
 		{Name: UDPRehomeBeforeExiting, From: "the first UDP flow was rehomed", To: exiting, from: firstRehome, to: ofPod(ProbeExiting)},
 		{Name: ExitToLastUDPEnd, From: exited, To: "the last UDP flow that was not rehomed ended", from: ofPod(ContainerExited), to: lastUDPCut},
@@ -119,17 +119,20 @@ func (v *trialView) window(d WindowDef) Window {
 		w.Why = strings.Join(why, "; ")
 		return w
 	}
-	ns := to.event.TNs - from.event.TNs
-	if d.minus != nil {
-		ns -= d.minus(v)
-	}
-	w.Ns = &ns
-	if a, b := from.event.UncertaintyNs, to.event.UncertaintyNs; a != nil && b != nil {
-		sum := *a + *b
-		w.UncertaintyNs = &sum
-	}
-	w.Bound = boundOf(from.event.Bound, to.event.Bound)
+	w.Ns, w.UncertaintyNs, w.Bound = d.between(*from.event, *to.event, v.r.Config)
 	return w
+}
+
+// between measures from one event to another: the length, the sum of the clocks' bounds, and which way the receipt times pull.
+func (d WindowDef) between(from, to Event, c Config) (ns, uncertaintyNs *int64, bound Bound) {
+	length := to.TNs - from.TNs
+	if d.minus != nil {
+		length -= d.minus(c)
+	}
+	if a, b := from.UncertaintyNs, to.UncertaintyNs; a != nil && b != nil {
+		uncertaintyNs = new(*a + *b)
+	}
+	return &length, uncertaintyNs, boundOf(from.Bound, to.Bound)
 }
 
 // boundOf combines the bounds of both ends: a late receipt at the end makes

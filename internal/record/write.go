@@ -23,46 +23,6 @@ func Encode(r Record) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// filled gives a copy of r whose lists and maps are not nil; r itself is not changed.
-func filled(r Record) Record {
-	r.Events, r.Flows, r.Windows = list(r.Events), list(r.Flows), list(r.Windows)
-	r.Clocks, r.Sources = list(r.Clocks), list(r.Sources)
-	r.Notes, r.Missing = list(r.Notes), list(r.Missing)
-	r.Environment.Nodes = list(r.Environment.Nodes)
-	r.Summary.TCP, r.Summary.UDP = counts(r.Summary.TCP), counts(r.Summary.UDP)
-	sources := make([]Source, len(r.Sources))
-	for i, s := range r.Sources {
-		s.Gaps = list(s.Gaps)
-		sources[i] = s
-	}
-	r.Sources = sources
-	if r.Set != nil {
-		set := *r.Set
-		set.Arms = list(set.Arms)
-		r.Set = &set
-	}
-	if r.Client != nil && r.Client.Limits == nil {
-		c := *r.Client
-		c.Limits = map[string]int{}
-		r.Client = &c
-	}
-	return r
-}
-
-func list[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
-func counts(m map[Outcome]int) map[Outcome]int {
-	if m == nil {
-		return map[Outcome]int{}
-	}
-	return m
-}
-
 // Write puts r into the folder dir, which it makes if need be, as FileName, and returns the
 // file's path. The file appears whole or not at all: a temporary one in the same folder is
 // written, synced and renamed. An existing record, compressed or not, is an *ExistsError

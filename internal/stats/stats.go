@@ -52,10 +52,14 @@ func median[T Number](sorted []T) T {
 // does not exceed (nearest rank), so it is always a value that was seen. q
 // outside 0..1 is taken as the nearer end. ok is false for an empty sample or a q that is no number.
 func Quantile[T Number](sample []T, q float64) (v T, ok bool) {
-	if len(sample) == 0 || math.IsNaN(q) {
+	return SortedQuantile(slices.SortedFunc(slices.Values(sample), cmp.Compare[T]), q)
+}
+
+// SortedQuantile is Quantile of a sample that is in ascending order already.
+func SortedQuantile[T Number](sorted []T, q float64) (v T, ok bool) {
+	if len(sorted) == 0 || math.IsNaN(q) {
 		return v, false
 	}
-	sorted := slices.SortedFunc(slices.Values(sample), cmp.Compare[T])
 	q = min(max(q, 0), 1)
 	rank := int(math.Ceil(q * float64(len(sorted))))
 	// 0.9*10 is 9.000000000000002 in floats: a rank may only be raised by a real excess.

@@ -26,6 +26,10 @@ type builder struct {
 	r record.Record
 	// jitter is added to every time after the trigger, so that repeats differ.
 	jitter float64
+	// nodes holds the node of each Pod, by UID.
+	nodes map[string]string
+	// workload is the subject of what is about all of it.
+	workload string
 }
 
 func ns(ms float64) int64 { return int64(math.Round(ms * 1e6)) }
@@ -33,7 +37,7 @@ func ns(ms float64) int64 { return int64(math.Round(ms * 1e6)) }
 func newBuilder(id string, jitterMs float64) *builder {
 	at := time.Date(2026, 11, 29, 16, 0, 0, 0, time.UTC)
 	mode, image := "iptables", "drainproof.local/probe@sha256:4d0c"
-	b := &builder{jitter: jitterMs}
+	b := &builder{jitter: jitterMs, nodes: map[string]string{oldUID: oldNode, newUID: newNode}, workload: "workload/probe"}
 	b.r = record.Record{
 		Schema: record.Schema, ID: id, StartedAt: at,
 		Tool: record.Tool{Name: "drainproof", Version: "v0.1.0", Sha256: "5d1f0e7c", Go: "go1.26.8"},
@@ -72,15 +76,8 @@ func (b *builder) event(ms float64, from record.EventFrom, kind record.EventKind
 	if ms > 10 {
 		ms += b.jitter
 	}
-	node := ""
-	switch uid {
-	case oldUID:
-		node = oldNode
-	case newUID:
-		node = newNode
-	}
 	b.r.Events = append(b.r.Events, record.Event{
-		TNs: ns(ms), Source: from, Kind: kind, Subject: subject, UncertaintyNs: new(int64(0)), Bound: bound, PodUID: uid, Node: node, Detail: detail,
+		TNs: ns(ms), Source: from, Kind: kind, Subject: subject, UncertaintyNs: new(int64(0)), Bound: bound, PodUID: uid, Node: b.nodes[uid], Detail: detail,
 	})
 }
 
@@ -169,7 +166,7 @@ func count(flows []record.Flow, p record.Protocol) (n int) {
 
 // done orders and numbers the events and derives the rest.
 func (b *builder) done(observeMs float64) record.Record {
-	b.event(observeMs, record.FromHarness, record.ObserveEnded, "workload/probe", record.Exact, "", nil)
+	b.event(observeMs, record.FromHarness, record.ObserveEnded, b.workload, record.Exact, "", nil)
 	slices.SortStableFunc(b.r.Events, func(x, y record.Event) int { return cmp.Compare(x.TNs, y.TNs) })
 	bySource := map[record.EventFrom]int{}
 	for i := range b.r.Events {

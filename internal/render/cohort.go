@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
 
 // conditions are what must not differ inside one set.
@@ -29,7 +31,7 @@ func (c conditions) differ(d conditions) (what string, values [2]string) {
 		{"set.experiment_sha256", c.experimentSha, d.experimentSha},
 	} {
 		if f.a != f.b {
-			return f.what, [2]string{clean(f.a), clean(f.b)}
+			return f.what, [2]string{page.Clean(f.a), page.Clean(f.b)}
 		}
 	}
 	return "", values
@@ -94,7 +96,7 @@ func cohortsOf(inputs []Input) ([]*cohort, error) {
 func conditionsOf(t trial) conditions {
 	c := conditions{
 		experiment: t.set.Experiment, experimentSha: t.set.ExperimentSha256, kubernetes: t.Record.Environment.Kubernetes,
-		proxyMode: notMeasured, toolVersion: t.Record.Tool.Version, toolSha: t.Record.Tool.Sha256,
+		proxyMode: page.NotMeasured, toolVersion: t.Record.Tool.Version, toolSha: t.Record.Tool.Sha256,
 		single: t.Record.Set == nil,
 	}
 	if m := t.Record.Environment.ProxyMode; m != nil {
@@ -122,7 +124,7 @@ func placed(inputs []Input) []trial {
 	total := map[single]int{}
 	for i := range trials {
 		if t := &trials[i]; t.Record.Set == nil {
-			t.set.Arm = flagsName(t.Record.Config)
+			t.set.Arm = flagsName(t.Record)
 			key := single{conditionsOf(*t), t.set.Arm}
 			total[key]++
 			t.set.Repeat = total[key]
@@ -136,8 +138,12 @@ func placed(inputs []Input) []trial {
 	return trials
 }
 
-func flagsName(c record.Config) string {
-	return fmt.Sprintf("%s, %s, grace %s", c.Arm, c.Trigger, setting(c.GraceNs))
+func flagsName(r record.Record) string {
+	c := r.Config
+	if t := c.Traffic; t != nil && r.Workload != nil {
+		return fmt.Sprintf("%s of %s %s/%s, %s", c.Trigger, r.Workload.Kind, r.Workload.Namespace, r.Workload.Name, t.Mode)
+	}
+	return fmt.Sprintf("%s, %s, grace %s", c.Arm, c.Trigger, figure.Setting(c.GraceNs))
 }
 
 // order settles the arms and repeats of a cohort and sorts its trials by them.
@@ -176,19 +182,49 @@ func (g *cohort) mixed(arm, what string, a, b trial, va, vb string) error {
 	return &MixedError{Experiment: g.name(), Arm: arm, What: what, Values: [2]string{va, vb}, Paths: [2]string{a.Path, b.Path}}
 }
 
-func (g *cohort) name() string { return cmp.Or(clean(g.key.experiment), "single trials") }
+func (g *cohort) name() string { return cmp.Or(page.Clean(g.key.experiment), "single trials") }
 
-// configDiffers names the first flag that differs. The namespace is each trial's own.
+// configDiffers names the first flag that differs, as a path. The namespace is each trial's own, and so is the
+// address in the URL.
 func configDiffers(a, b record.Config) (field, va, vb string) {
 	a.Namespace, b.Namespace = nil, nil
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if a.Traffic != nil && b.Traffic != nil {
+		x, y := *a.Traffic, *b.Traffic
+		x.URL, y.URL = "", ""
+		a.Traffic, b.Traffic = &x, &y
+	}
+	return differs(reflect.ValueOf(a), reflect.ValueOf(b))
+}
+
+// differs compares two structures of one type, whatever they point to included.
+func differs(x, y reflect.Value) (field, vx, vy string) {
 	for i := range x.NumField() {
-		if p, q := x.Field(i).Interface(), y.Field(i).Interface(); p != q {
-			name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("json"), ",")
-			return name, clean(fmt.Sprint(p)), clean(fmt.Sprint(q))
+		p, q := x.Field(i), y.Field(i)
+		if reflect.DeepEqual(p.Interface(), q.Interface()) {
+			continue
 		}
+		name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("json"), ",")
+		if p.Kind() != reflect.Pointer {
+			return name, page.Clean(fmt.Sprint(p)), page.Clean(fmt.Sprint(q))
+		}
+		if p.IsNil() || q.IsNil() || p.Elem().Kind() != reflect.Struct {
+			return name, pointed(p), pointed(q)
+		}
+		field, vx, vy = differs(p.Elem(), q.Elem())
+		return name + "." + field, vx, vy
 	}
 	return "", "", ""
+}
+
+// pointed prints what p points to; a whole structure only as being there.
+func pointed(p reflect.Value) string {
+	switch {
+	case p.IsNil():
+		return "none"
+	case p.Elem().Kind() == reflect.Struct:
+		return "some"
+	}
+	return page.Clean(fmt.Sprint(p.Elem()))
 }
 
 // refuse finds holes, and tells a hole from a set whose parts were made under different conditions.
@@ -247,7 +283,7 @@ func (g *cohort) holes(arms []string) []Hole {
 				why := "is incomplete"
 				if len(t.Record.Missing) > 0 {
 					// Records of earlier versions end an interruption with Go's words for it.
-					why += ": " + strings.TrimSuffix(clean(t.Record.Missing[0]), ": context canceled")
+					why += ": " + strings.TrimSuffix(page.Clean(t.Record.Missing[0]), ": context canceled")
 				}
 				holes = append(holes, Hole{Experiment: g.name(), Arm: arm, Repeat: t.set.Repeat, Path: t.Path, Why: why, Single: g.key.single})
 			}

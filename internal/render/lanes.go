@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
 
 // lane is one line of the picture.
@@ -18,14 +20,14 @@ type lane struct {
 // stroke is one character of a lane and how to colour it; paint is nil for none.
 type stroke struct {
 	r     rune
-	paint func(ink, string) string
+	paint func(page.Ink, string) string
 }
 
 // canvas draws lanes over an axis.
-type canvas struct{ axis }
+type canvas struct{ page.Axis }
 
 func (c canvas) empty() []stroke {
-	bar := make([]stroke, c.columns)
+	bar := make([]stroke, c.Columns)
 	for i := range bar {
 		bar[i].r = ' '
 	}
@@ -33,11 +35,11 @@ func (c canvas) empty() []stroke {
 }
 
 // fill draws r from one time to another, the end's own column left free.
-func (c canvas) fill(bar []stroke, from, to int64, r rune, paint func(ink, string) string) {
-	first, _ := c.column(max(from, c.from))
-	end, ok := c.column(to)
+func (c canvas) fill(bar []stroke, from, to int64, r rune, paint func(page.Ink, string) string) {
+	first, _ := c.Column(max(from, c.From))
+	end, ok := c.Column(to)
 	if !ok {
-		end = c.columns
+		end = c.Columns
 	}
 	for i := first; i < end; i++ {
 		bar[i] = stroke{r, paint}
@@ -45,8 +47,8 @@ func (c canvas) fill(bar []stroke, from, to int64, r rune, paint func(ink, strin
 }
 
 // mark puts r at a time, over whatever is there.
-func (c canvas) mark(bar []stroke, t int64, r rune, paint func(ink, string) string) {
-	if i, ok := c.column(t); ok {
+func (c canvas) mark(bar []stroke, t int64, r rune, paint func(page.Ink, string) string) {
+	if i, ok := c.Column(t); ok {
 		bar[i] = stroke{r, paint}
 	}
 }
@@ -67,7 +69,7 @@ func event(r record.Record, kind record.EventKind, pod string) (record.Event, bo
 
 // at prints an event's time with its bound and uncertainty.
 func at(e record.Event) string {
-	return sign(e.Bound) + Nanoseconds(e.TNs) + uncertainty(e.UncertaintyNs)
+	return page.Sign(e.Bound) + figure.Nanoseconds(e.TNs) + page.Uncertainty(e.UncertaintyNs)
 }
 
 func (c canvas) lanes(r record.Record) []lane {
@@ -105,16 +107,16 @@ func (c canvas) life(r record.Record, pod string, s life) lane {
 	if isGone {
 		end = gone.TNs
 	}
-	c.fill(l.bar, c.from, end, '█', ink.green)
+	c.fill(l.bar, c.From, end, '█', page.Ink.Green)
 	if e, ok := event(r, s.turn, pod); ok {
-		c.fill(l.bar, e.TNs, end, s.turnMark, ink.yellow)
+		c.fill(l.bar, e.TNs, end, s.turnMark, page.Ink.Yellow)
 		notes = append(notes, s.turnText+" "+at(e))
 	}
 	if dead, ok := lastEnd(r, record.TCP); s.namedDead && ok && dead < end && isGone {
-		c.fill(l.bar, dead, end, '░', ink.red)
+		c.fill(l.bar, dead, end, '░', page.Ink.Red)
 	}
 	if isGone {
-		c.mark(l.bar, end, '╳', ink.bold)
+		c.mark(l.bar, end, '╳', page.Ink.Bold)
 		notes = append(notes, s.goneText(gone)+" "+at(gone))
 	}
 	if len(notes) == 0 {
@@ -156,16 +158,16 @@ func (c canvas) flows(g flowGroup) lane {
 	l := lane{label: fmt.Sprintf("%s ×%d", g.protocol, len(g.flows)), bar: c.empty(), note: string(g.outcome)}
 	paint := outcomePaint(g.outcome)
 	if !g.ended {
-		c.fill(l.bar, c.from, beyond, '━', ink.green)
+		c.fill(l.bar, c.From, beyond, '━', page.Ink.Green)
 		mark := '→'
 		if g.outcome != record.Survived {
 			c.fill(l.bar, 0, beyond, '·', paint)
 			mark = '?'
 		}
-		l.bar[c.columns-1] = stroke{mark, paint}
+		l.bar[c.Columns-1] = stroke{mark, paint}
 		return l
 	}
-	c.fill(l.bar, c.from, g.first, '━', ink.green)
+	c.fill(l.bar, c.From, g.first, '━', page.Ink.Green)
 	c.fill(l.bar, g.first, g.last, '╍', paint)
 	mark := '✗'
 	switch g.outcome {
@@ -176,21 +178,21 @@ func (c canvas) flows(g flowGroup) lane {
 		c.fill(l.bar, g.last, beyond, '┄', paint)
 	}
 	c.mark(l.bar, g.last, mark, paint)
-	l.note = string(g.outcome) + " " + interval(g.first, g.last)
+	l.note = string(g.outcome) + " " + figure.Interval(g.first, g.last)
 	if m := g.mechanismText(); m != "" {
 		l.note += ", " + m
 	}
 	return l
 }
 
-func outcomePaint(o record.Outcome) func(ink, string) string {
+func outcomePaint(o record.Outcome) func(page.Ink, string) string {
 	switch o {
 	case record.Drained, record.Closed, record.Survived:
-		return ink.green
+		return page.Ink.Green
 	case record.Severed, record.ReadTimeout:
-		return ink.red
+		return page.Ink.Red
 	default:
-		return ink.yellow
+		return page.Ink.Yellow
 	}
 }
 
@@ -205,9 +207,9 @@ func (c canvas) replacements(r record.Record, pod string) []lane {
 		}
 		seen = append(seen, name)
 		l := lane{label: "new Pod", bar: c.empty(), note: "added " + at(e)}
-		c.fill(l.bar, e.TNs, beyond, '·', ink.dim)
+		c.fill(l.bar, e.TNs, beyond, '·', page.Ink.Dim)
 		if ready, ok := event(r, record.PodReady, name); ok {
-			c.fill(l.bar, ready.TNs, beyond, '█', ink.cyan)
+			c.fill(l.bar, ready.TNs, beyond, '█', page.Ink.Cyan)
 			l.note = "ready " + at(ready)
 		}
 		list = append(list, l)

@@ -4,19 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
-
-// table is one view of a set, before it is terminal text or Markdown.
-type table struct {
-	title string
-	// note says what the table answers.
-	note string
-	head []string
-	rows [][]string
-}
 
 // column of a table over arms.
 type column struct {
@@ -24,12 +16,12 @@ type column struct {
 	cell func(ArmReport) string
 }
 
-func (s SetReport) tables() []table {
+func (s SetReport) tables() []page.Table {
 	arm := column{"arm", func(a ArmReport) string { return a.Arm }}
 	trigger := column{"trigger", func(a ArmReport) string { return a.Config.Trigger }}
 	tcp := column{"TCP flows", func(a ArmReport) string { return a.TCP.String() }}
 	n := column{"n", func(a ArmReport) string { return fmt.Sprint(a.Repeats) }}
-	return []table{
+	return []page.Table{
 		s.table("Core", "What became of the TCP flows, and when, counted from the trigger.",
 			arm, tcp, s.window("first end", record.FirstTCPEnd), s.window("last end", record.LastTCPEnd),
 			s.window("endpoint removed", record.DeleteToEndpointRemoved), s.window("container exit", record.DeleteToExit),
@@ -50,18 +42,18 @@ func (s SetReport) tables() []table {
 }
 
 // table leaves out columns in which no arm has a value, except those that every table needs.
-func (s SetReport) table(title, note string, columns ...column) table {
-	t := table{title: title, note: note}
+func (s SetReport) table(title, note string, columns ...column) page.Table {
+	t := page.Table{Title: title, Note: note, Paint: fate}
 	columns = slices.DeleteFunc(columns, func(c column) bool { return c.cell == nil })
 	for _, c := range columns {
-		t.head = append(t.head, c.head)
+		t.Head = append(t.Head, c.head)
 	}
 	for _, a := range s.Arms {
 		var row []string
 		for _, c := range columns {
 			row = append(row, c.cell(a))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -80,7 +72,7 @@ func (s SetReport) window(head, name string) column {
 	}
 	shared := len(bounds) == 1
 	if shared {
-		head = strings.TrimSpace(head + " " + sign(bounds[0]))
+		head = strings.TrimSpace(head + " " + page.Sign(bounds[0]))
 	}
 	return column{head, func(a ArmReport) string {
 		w, _ := a.Window(name)
@@ -88,25 +80,25 @@ func (s SetReport) window(head, name string) column {
 		if shared || w.N == 0 {
 			return text
 		}
-		return sign(w.Bound) + text
+		return page.Sign(w.Bound) + text
 	}}
 }
 
 // String gives median and range, such as 45 ms (30–98), without the sign of its bound.
 func (w WindowReport) String() string {
 	if w.N == 0 {
-		return notMeasured
+		return page.NotMeasured
 	}
-	u := unitFor(*w.MedianNs)
-	s := u.number(*w.MedianNs) + " " + u.name
+	u := figure.UnitFor(*w.MedianNs)
+	s := u.Number(*w.MedianNs) + " " + u.Name
 	if *w.MedianNs == 0 {
-		s = Nanoseconds(0)
+		s = figure.Nanoseconds(0)
 	}
 	if w.N > 1 {
-		s += " (" + u.number(*w.MinNs) + dash(*w.MinNs, *w.MaxNs) + u.number(*w.MaxNs) + ")"
+		s += " (" + u.Number(*w.MinNs) + figure.Dash(*w.MinNs, *w.MaxNs) + u.Number(*w.MaxNs) + ")"
 	}
 	if w.UncertaintyNs == nil || *w.UncertaintyNs > 0 {
-		s += uncertainty(w.UncertaintyNs)
+		s += page.Uncertainty(w.UncertaintyNs)
 	}
 	if w.N < len(w.ValuesNs) {
 		s += fmt.Sprintf(" in %d of %d", w.N, len(w.ValuesNs))
@@ -174,10 +166,10 @@ func fatesText(list []Fate) string {
 		for _, f := range list {
 			// What a rehome or an announced end is carried by goes without saying.
 			if f.Outcome == o.Outcome && f.Mechanism != record.None && f.Mechanism != record.OtherInstance && f.Mechanism != record.AnnouncedFIN {
-				mechanisms = append(mechanisms, clean(string(f.Mechanism)))
+				mechanisms = append(mechanisms, page.Clean(string(f.Mechanism)))
 			}
 		}
-		text := fmt.Sprintf("%d/%d %s", o.Flows, total, clean(string(o.Outcome)))
+		text := fmt.Sprintf("%d/%d %s", o.Flows, total, page.Clean(string(o.Outcome)))
 		if len(mechanisms) > 0 {
 			text += " (" + strings.Join(mechanisms, ", ") + ")"
 		}
@@ -190,7 +182,7 @@ func fatesText(list []Fate) string {
 func exitCode(a ArmReport) string {
 	var codes []string
 	for _, c := range a.ContainerExitCodes {
-		text := notMeasured
+		text := page.NotMeasured
 		if c != nil {
 			text = fmt.Sprint(*c)
 		}
@@ -201,50 +193,3 @@ func exitCode(a ArmReport) string {
 	}
 	return strings.Join(codes, ", ")
 }
-
-// lines lays out one row: every cell as one line, or, stacked, broken before
-// what stands in parentheses and between the words of a heading.
-func lines(cells []string, stacked, head bool) [][]string {
-	out := make([][]string, len(cells))
-	for i, cell := range cells {
-		cell = clean(cell)
-		main, rest, found := strings.Cut(cell, " (")
-		switch {
-		case !stacked:
-			out[i] = []string{cell}
-		case head || cell == notMeasured:
-			out[i] = wrap(cell, headWidth)
-		case found && strings.Count(cell, " (") == 1:
-			out[i] = []string{main, strings.TrimSuffix(rest, ")")}
-		default:
-			out[i] = wrap(cell, 2*headWidth)
-		}
-	}
-	return out
-}
-
-// headWidth is how wide a heading of a stacked table may be before it is broken.
-const headWidth = 11
-
-// layout gives all rows, the heading first, as lines of cells, and the columns' widths.
-func (t table) layout(stacked bool) (rows [][][]string, widths []int, total int) {
-	rows = append(rows, lines(t.head, stacked, true))
-	for _, r := range t.rows {
-		rows = append(rows, lines(r, stacked, false))
-	}
-	widths = make([]int, len(t.head))
-	for _, row := range rows {
-		for i, cell := range row {
-			for _, line := range cell {
-				widths[i] = max(widths[i], utf8.RuneCountInString(line))
-			}
-		}
-	}
-	for _, w := range widths {
-		total += w + len(gutter)
-	}
-	return rows, widths, total
-}
-
-// gutter stands before each column.
-const gutter = "  "

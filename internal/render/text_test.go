@@ -12,35 +12,6 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
 
-func TestNumbers(t *testing.T) {
-	for ns, want := range map[int64]string{
-		0: "0 s", 7: "7 ns", 999: "999 ns", 1000: "1 µs", 221_000: "221 µs", 999_499: "999 µs", 999_500: "1.0 ms",
-		6_240_000: "6.2 ms", 9_949_000: "9.9 ms", 9_950_000: "10 ms", 45_000_000: "45 ms", 999_499_999: "999 ms", 999_500_000: "1.00 s",
-		25_040_000_000: "25.04 s", 99_994_000_000: "99.99 s", 99_995_000_000: "100.0 s", 3_600_000_000_000: "3600.0 s",
-		-21_000_000: "-21 ms", -25_021_000_000: "-25.02 s",
-	} {
-		if got := Nanoseconds(ns); got != want {
-			t.Errorf("%d is %q, not %q", ns, got, want)
-		}
-	}
-	for _, c := range []struct {
-		from, to int64
-		want     string
-	}{
-		{37_100_000, 39_800_000, "37–40 ms"}, {25_038_000_000, 25_040_000_000, "25.04 s"}, {-5_000_000, 3_000_000, "-5.0 to 3.0 ms"},
-		{40_000_000, 2_400_000_000, "0.04–2.40 s"}, {0, 0, "0 ns"},
-	} {
-		if got := interval(c.from, c.to); got != c.want {
-			t.Errorf("%d to %d is %q, not %q", c.from, c.to, got, c.want)
-		}
-	}
-	for ns, want := range map[int64]string{0: "0 s", 500e6: "500 ms", 30e9: "30 s", 1500e6: "1.5 s", 125e9: "125 s"} {
-		if got := setting(ns); got != want {
-			t.Errorf("a setting of %d is %q, not %q", ns, got, want)
-		}
-	}
-}
-
 func TestUncertaintyIsPrinted(t *testing.T) {
 	w := WindowReport{N: 1, MedianNs: new(int64(45e6)), MinNs: new(int64(45e6)), MaxNs: new(int64(45e6)), ValuesNs: make([]*int64, 1)}
 	if got := w.String(); got != "45 ms ±?" {
@@ -53,20 +24,6 @@ func TestUncertaintyIsPrinted(t *testing.T) {
 	w.UncertaintyNs = new(int64(0))
 	if got := w.String(); got != "45 ms" {
 		t.Errorf("one kernel gives %q", got)
-	}
-}
-
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"probe-7d9": "probe-7d9", "a\x1b[31mb": `a\x1b[31mb`, "a\r\nb\tc": `a\x0d\x0ab\x09c`, "\x7f": `\x7f`,
-		"\xff": `\xff`, "\u202eevil": `\u202eevil`, "\u009b31m": `\u009b31m`, "zero\u200bwidth": `zero\u200bwidth`, "名": "名", "�": "�",
-	} {
-		if got := clean(in); got != want || clean(got) != got {
-			t.Errorf("%q becomes %q, not %q", in, got, want)
-		}
-	}
-	if got, want := markdown("a|b\n<script>*x*_y_`z`[l](u)&"), "a\\|b\\\\x0a&lt;script>\\*x\\*\\_y\\_\\`z\\`\\[l\\](u)&amp;"; got != want {
-		t.Errorf("Markdown %q, not %q", got, want)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
 
 // moment is one line of the timeline: an event, or all alike events of a group of flows.
@@ -14,7 +16,7 @@ type moment struct {
 	when, source, kind, subject string
 	// detail follows the subject and is never cut.
 	detail string
-	paint  func(ink, string) string
+	paint  func(page.Ink, string) string
 }
 
 // timeline tells the events from the trigger on, in their order; all of them if asked to.
@@ -33,7 +35,7 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 			continue
 		}
 		m := moment{
-			when:   sign(e.Bound) + precise(e.TNs, e.TNs) + uncertainty(e.UncertaintyNs),
+			when:   page.Sign(e.Bound) + figure.Precise(e.TNs, e.TNs) + page.Uncertainty(e.UncertaintyNs),
 			source: string(e.Source), kind: string(e.Kind), subject: e.Subject, detail: detail(e), paint: kindPaint(e.Kind),
 		}
 		g, isFlow := byFlow[e.Subject]
@@ -47,7 +49,7 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 			continue
 		}
 		first, last, n := spanOf(r, e.Kind, g)
-		m.when = sign(e.Bound) + precise(first, last) + uncertainty(e.UncertaintyNs)
+		m.when = page.Sign(e.Bound) + figure.Precise(first, last) + page.Uncertainty(e.UncertaintyNs)
 		m.subject = fmt.Sprintf("%d %s, %s", n, g.protocol, g.outcome)
 		if text := g.mechanismText(); text != "" {
 			m.subject += " (" + text + ")"
@@ -88,43 +90,43 @@ func detail(e record.Event) string {
 	return text
 }
 
-func kindPaint(k record.EventKind) func(ink, string) string {
+func kindPaint(k record.EventKind) func(page.Ink, string) string {
 	switch k {
 	case record.TriggerSent, record.ProbeSigterm, record.ContainerExited, record.EndpointRemoved:
-		return ink.bold
+		return page.Ink.Bold
 	case record.TriggerFailed, record.Interrupted, record.ProbeForcedRST:
-		return ink.red
+		return page.Ink.Red
 	default:
-		return ink.plain
+		return page.Ink.Plain
 	}
 }
 
 func (v *trialPage) timeline() {
 	list, before := timeline(v.r, v.o.Verbose)
 	v.heading("Timeline", "from the trigger")
-	if slices.ContainsFunc(list, func(m moment) bool { return strings.HasPrefix(m.when, sign(record.Upper)) }) {
-		for _, line := range wrap(atTheLatest, v.width-2) {
-			v.line("  " + v.k.dim(line))
+	if slices.ContainsFunc(list, func(m moment) bool { return strings.HasPrefix(m.when, page.Sign(record.Upper)) }) {
+		for _, line := range page.Wrap(atTheLatest, v.width-2) {
+			v.line("  " + v.k.Dim(line))
 		}
 	}
 	if before > 0 {
-		v.line("  " + v.k.dim(fmt.Sprintf("%12s  %s", "", plural(before, "event")+" before it, of the set-up")))
+		v.line("  " + v.k.Dim(fmt.Sprintf("%12s  %s", "", figure.Plural(before, "event")+" before it, of the set-up")))
 	}
 	whenWidth, kindWidth := 12, 0
 	for _, m := range list {
 		whenWidth = max(whenWidth, utf8.RuneCountInString(m.when))
-		kindWidth = max(kindWidth, utf8.RuneCountInString(clean(m.kind)))
+		kindWidth = max(kindWidth, utf8.RuneCountInString(page.Clean(m.kind)))
 	}
 	kindWidth = min(kindWidth, 26)
 	room := v.width - 2 - whenWidth - 2 - 10 - 2 - kindWidth - 2
 	for _, m := range list {
-		subject := clean(m.subject)
+		subject := page.Clean(m.subject)
 		if m.detail != "" {
-			tail := "  " + clean(m.detail)
-			subject = cut(subject, max(0, room-utf8.RuneCountInString(tail))) + tail
+			tail := "  " + page.Clean(m.detail)
+			subject = page.Cut(subject, max(0, room-utf8.RuneCountInString(tail))) + tail
 		}
-		v.line("  " + padLeft(m.when, whenWidth) + "  " + v.k.dim(pad(cut(clean(m.source), 10), 10)) + "  " +
-			m.paint(v.k, pad(cut(clean(m.kind), kindWidth), kindWidth)) + "  " + v.k.plain(cut(subject, room)))
+		v.line("  " + page.PadLeft(m.when, whenWidth) + "  " + v.k.Dim(page.Pad(page.Cut(page.Clean(m.source), 10), 10)) + "  " +
+			m.paint(v.k, page.Pad(page.Cut(page.Clean(m.kind), kindWidth), kindWidth)) + "  " + v.k.Plain(page.Cut(subject, room)))
 	}
 }
 
@@ -135,15 +137,15 @@ func (v *trialPage) windows() {
 	var missing []record.Window
 	nameWidth := 0
 	for _, w := range v.r.Windows {
-		nameWidth = max(nameWidth, utf8.RuneCountInString(clean(w.Name)))
+		nameWidth = max(nameWidth, utf8.RuneCountInString(page.Clean(w.Name)))
 	}
 	for _, w := range v.r.Windows {
 		if w.Ns == nil {
 			missing = append(missing, w)
 			continue
 		}
-		value := padLeft(sign(w.Bound)+Nanoseconds(*w.Ns)+uncertainty(w.UncertaintyNs), 11)
-		cells = append(cells, pad(clean(w.Name), nameWidth)+"  "+value)
+		value := page.PadLeft(page.Sign(w.Bound)+figure.Nanoseconds(*w.Ns)+page.Uncertainty(w.UncertaintyNs), 11)
+		cells = append(cells, page.Pad(page.Clean(w.Name), nameWidth)+"  "+value)
 	}
 	half := (len(cells) + 1) / 2
 	column := (v.width - 2) / 2
@@ -154,7 +156,7 @@ func (v *trialPage) windows() {
 	switch {
 	case twoFit:
 		for i := range half {
-			text := pad(cells[i], column)
+			text := page.Pad(cells[i], column)
 			if half+i < len(cells) {
 				text += cells[half+i]
 			}
@@ -174,15 +176,15 @@ func (v *trialPage) notMeasured(missing []record.Window, nameWidth int) {
 	}
 	if v.o.Verbose {
 		for _, w := range missing {
-			v.line("  " + v.k.dim(pad(clean(w.Name), nameWidth)+"  "+notMeasured+": "+clean(w.Why)))
+			v.line("  " + v.k.Dim(page.Pad(page.Clean(w.Name), nameWidth)+"  "+page.NotMeasured+": "+page.Clean(w.Why)))
 		}
 		return
 	}
 	var names []string
 	for _, w := range missing {
-		names = append(names, clean(w.Name))
+		names = append(names, page.Clean(w.Name))
 	}
-	for _, line := range wrap(notMeasured+": "+strings.Join(names, ", "), v.width-2) {
-		v.line("  " + v.k.dim(line))
+	for _, line := range page.Wrap(page.NotMeasured+": "+strings.Join(names, ", "), v.width-2) {
+		v.line("  " + v.k.Dim(line))
 	}
 }

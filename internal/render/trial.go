@@ -7,14 +7,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
 
 // Trial writes one trial for a terminal: what was done, a picture of endpoint,
 // container and flows over time, the timeline, the flows, the windows, and what a reader
 // must know to trust it. The error is that of w.
 func Trial(w io.Writer, r record.Record, o Opts) error {
-	v := &trialPage{r: r, o: o, k: ink{o.Color}, width: o.width()}
+	v := &trialPage{r: r, o: o, k: page.Ink{On: o.Color}, width: o.width()}
 	v.header()
 	v.picture()
 	v.timeline()
@@ -29,7 +31,7 @@ func Trial(w io.Writer, r record.Record, o Opts) error {
 type trialPage struct {
 	r     record.Record
 	o     Opts
-	k     ink
+	k     page.Ink
 	width int
 	b     strings.Builder
 }
@@ -38,45 +40,45 @@ func (v *trialPage) line(s string) { v.b.WriteString(strings.TrimRight(s, " ") +
 
 func (v *trialPage) heading(title, note string) {
 	v.line("")
-	v.line(v.k.bold(title) + "  " + v.k.dim(cut(note, v.width-2-len(title))))
+	v.line(v.k.Bold(title) + "  " + v.k.Dim(page.Cut(note, v.width-2-len(title))))
 }
 
 func (v *trialPage) header() {
 	c, e := v.r.Config, v.r.Environment
-	title := clean(fmt.Sprintf("%s, %s, grace %s", c.Arm, c.Trigger, setting(c.GraceNs)))
+	title := page.Clean(fmt.Sprintf("%s, %s, grace %s", c.Arm, c.Trigger, figure.Setting(c.GraceNs)))
 	if s := v.r.Set; s != nil {
-		title += clean(fmt.Sprintf(" (%s: %s, repeat %d of %d)", s.Experiment, s.Arm, s.Repeat, s.Repeats))
+		title += page.Clean(fmt.Sprintf(" (%s: %s, repeat %d of %d)", s.Experiment, s.Arm, s.Repeat, s.Repeats))
 	}
-	id := clean(v.r.ID)
+	id := page.Clean(v.r.ID)
 	gap := max(2, v.width-utf8.RuneCountInString(title)-utf8.RuneCountInString(id))
-	v.line(v.k.bold(title) + strings.Repeat(" ", gap) + v.k.dim(id))
+	v.line(v.k.Bold(title) + strings.Repeat(" ", gap) + v.k.Dim(id))
 
-	mode := "proxy mode " + notMeasured
+	mode := "proxy mode " + page.NotMeasured
 	if e.ProxyMode != nil {
 		mode = *e.ProxyMode
 	}
 	facts := []string{
-		"Kubernetes " + e.Kubernetes, mode, plural(len(e.Nodes), "node"), "path " + c.Path, "clients at " + c.Vantage,
-		fmt.Sprintf("%d TCP and %d UDP flows", c.TCP, c.UDP), "a heartbeat every " + setting(c.HeartbeatNs),
+		"Kubernetes " + e.Kubernetes, mode, figure.Plural(len(e.Nodes), "node"), "path " + c.Path, "clients at " + c.Vantage,
+		fmt.Sprintf("%d TCP and %d UDP flows", c.TCP, c.UDP), "a heartbeat every " + figure.Setting(c.HeartbeatNs),
 	}
 	if pod, _ := v.r.ProbePod(); pod != "" {
 		facts = append(facts, "Pod "+pod)
 	}
 	if c.Arm == "drain" && c.DrainWindowNs > 0 {
-		facts = append(facts, "drain window "+setting(c.DrainWindowNs))
+		facts = append(facts, "drain window "+figure.Setting(c.DrainWindowNs))
 	}
 	if c.PreStopSleepNs > 0 {
-		facts = append(facts, "preStop sleep "+setting(c.PreStopSleepNs))
+		facts = append(facts, "preStop sleep "+figure.Setting(c.PreStopSleepNs))
 	}
 	if c.ReadinessOnTerm != "" {
 		facts = append(facts, "readiness on SIGTERM: "+c.ReadinessOnTerm)
 	}
 	facts = append(facts, v.r.Tool.Name+" "+v.r.Tool.Version)
 	for i, f := range facts {
-		facts[i] = clean(f)
+		facts[i] = page.Clean(f)
 	}
-	for _, line := range wrapParts(facts, ", ", v.width) {
-		v.line(v.k.dim(line))
+	for _, line := range page.WrapParts(facts, ", ", v.width) {
+		v.line(v.k.Dim(line))
 	}
 	if v.r.Completeness != record.Complete {
 		v.line("")
@@ -85,10 +87,10 @@ func (v *trialPage) header() {
 			if i > 0 {
 				head = "            "
 			}
-			v.line(v.k.red(head) + v.k.plain(m))
+			v.line(v.k.Red(head) + v.k.Plain(m))
 		}
 		if len(v.r.Missing) == 0 {
-			v.line(v.k.red("INCOMPLETE"))
+			v.line(v.k.Red("INCOMPLETE"))
 		}
 	}
 }
@@ -100,11 +102,11 @@ const (
 
 func (v *trialPage) picture() {
 	c := canvas{axisFor(v.r, v.width-2-labelWidth-2-noteWidth)}
-	labels, ruler := c.ruler()
+	labels, ruler := c.Ruler()
 	margin := strings.Repeat(" ", 2+labelWidth)
 	v.line("")
-	v.line("  " + v.k.dim(pad("trigger at", labelWidth)+labels))
-	v.line(margin + v.k.dim(ruler))
+	v.line("  " + v.k.Dim(page.Pad("trigger at", labelWidth)+labels))
+	v.line(margin + v.k.Dim(ruler))
 	lanes := c.lanes(v.r)
 	used := map[rune]bool{}
 	for _, l := range lanes {
@@ -123,7 +125,7 @@ func (v *trialPage) picture() {
 			bar.WriteString(text)
 			i = j
 		}
-		v.line("  " + v.k.bold(pad(cut(clean(l.label), labelWidth-1), labelWidth)) + bar.String() + "  " + v.k.plain(cut(clean(l.note), noteWidth)))
+		v.line("  " + v.k.Bold(page.Pad(page.Cut(page.Clean(l.label), labelWidth-1), labelWidth)) + bar.String() + "  " + v.k.Plain(page.Cut(page.Clean(l.note), noteWidth)))
 	}
 	v.key(used)
 }
@@ -143,8 +145,8 @@ func (v *trialPage) key(used map[rune]bool) {
 			parts = append(parts, string(s.r)+" "+s.what)
 		}
 	}
-	for _, line := range wrapParts(parts, "  ", v.width-2-labelWidth) {
-		v.line(strings.Repeat(" ", 2+labelWidth) + v.k.dim(line))
+	for _, line := range page.WrapParts(parts, "  ", v.width-2-labelWidth) {
+		v.line(strings.Repeat(" ", 2+labelWidth) + v.k.Dim(line))
 	}
 }
 
@@ -153,18 +155,18 @@ func (v *trialPage) flowTable() {
 	groups := flowGroups(v.r)
 	outcomeWidth, mechanismWidth, whenWidth := 0, 0, 0
 	for _, g := range groups {
-		outcomeWidth = max(outcomeWidth, utf8.RuneCountInString(clean(string(g.outcome))))
-		mechanismWidth = max(mechanismWidth, utf8.RuneCountInString(clean(string(g.mechanism))))
+		outcomeWidth = max(outcomeWidth, utf8.RuneCountInString(page.Clean(string(g.outcome))))
+		mechanismWidth = max(mechanismWidth, utf8.RuneCountInString(page.Clean(string(g.mechanism))))
 		whenWidth = max(whenWidth, utf8.RuneCountInString(g.when()))
 	}
 	for _, g := range groups {
 		head := fmt.Sprintf("%5d %s  ", len(g.flows), g.protocol)
-		fate := pad(clean(string(g.outcome)), outcomeWidth) + "  " + pad(clean(string(g.mechanism)), mechanismWidth) + "  "
+		fate := page.Pad(page.Clean(string(g.outcome)), outcomeWidth) + "  " + page.Pad(page.Clean(string(g.mechanism)), mechanismWidth) + "  "
 		room := v.width - 2 - utf8.RuneCountInString(head) - utf8.RuneCountInString(fate) - whenWidth - 2
-		v.line("  " + v.k.plain(head) + outcomePaint(g.outcome)(v.k, fate) + padLeft(g.when(), whenWidth) + "  " + v.k.dim(cut(clean(g.story()), room)))
+		v.line("  " + v.k.Plain(head) + outcomePaint(g.outcome)(v.k, fate) + page.PadLeft(g.when(), whenWidth) + "  " + v.k.Dim(page.Cut(page.Clean(g.story()), room)))
 	}
 	if len(v.r.Flows) == 0 {
-		v.line("  " + v.k.dim("none recorded"))
+		v.line("  " + v.k.Dim("none recorded"))
 	}
 }
 
@@ -173,7 +175,7 @@ func (g flowGroup) when() string {
 	if !g.ended {
 		return "no end seen"
 	}
-	return interval(g.first, g.last)
+	return figure.Interval(g.first, g.last)
 }
 
 // story says who answered, and what is known of the end beyond its mechanism.
@@ -206,43 +208,43 @@ func (v *trialPage) trust() {
 	v.heading("Trust", "whether the instrument kept up, and what it caused itself")
 	if h := v.r.Client; h != nil {
 		text := fmt.Sprintf("The client sent %d heartbeats and got %d answers; at most %s late, %s at the 99.9th percentile.",
-			h.HeartbeatsSent, h.HeartbeatsAnswered, Nanoseconds(h.LateMaxNs), Nanoseconds(h.LateP999Ns))
+			h.HeartbeatsSent, h.HeartbeatsAnswered, figure.Nanoseconds(h.LateMaxNs), figure.Nanoseconds(h.LateP999Ns))
 		if h.FellBehind {
 			text += " It fell behind: no end may be blamed on the workload."
 		}
-		bullet(&v.b, text, v.width)
+		page.Bullet(&v.b, text, v.width)
 	}
 	var sources, troubles []string
 	for _, s := range v.r.Sources {
-		sources = append(sources, fmt.Sprintf("%s %d", clean(s.Name), s.Events))
+		sources = append(sources, fmt.Sprintf("%s %d", page.Clean(s.Name), s.Events))
 		if len(s.Gaps) > 0 {
-			troubles = append(troubles, fmt.Sprintf("%s had %s", clean(s.Name), plural(len(s.Gaps), "gap")))
+			troubles = append(troubles, fmt.Sprintf("%s had %s", page.Clean(s.Name), figure.Plural(len(s.Gaps), "gap")))
 		}
 		if s.Ended != "" {
-			troubles = append(troubles, fmt.Sprintf("%s ended early (%s)", clean(s.Name), clean(s.Ended)))
+			troubles = append(troubles, fmt.Sprintf("%s ended early (%s)", page.Clean(s.Name), page.Clean(s.Ended)))
 		}
 	}
 	if len(troubles) == 0 {
 		troubles = []string{"none had a gap"}
 	}
 	if len(sources) > 0 {
-		bullet(&v.b, "Events by source: "+strings.Join(sources, ", ")+"; "+strings.Join(troubles, ", ")+".", v.width)
+		page.Bullet(&v.b, "Events by source: "+strings.Join(sources, ", ")+"; "+strings.Join(troubles, ", ")+".", v.width)
 	}
 	var clocks []string
 	for _, c := range v.r.Clocks {
-		bound := "offset " + notMeasured
+		bound := "offset " + page.NotMeasured
 		if c.UncertaintyNs != nil {
 			bound = "exact"
 			if *c.UncertaintyNs > 0 {
-				bound = "±" + Nanoseconds(*c.UncertaintyNs)
+				bound = "±" + figure.Nanoseconds(*c.UncertaintyNs)
 			}
 		}
-		clocks = append(clocks, fmt.Sprintf("%s %s (%s)", clean(c.Name), bound, clean(c.Method)))
+		clocks = append(clocks, fmt.Sprintf("%s %s (%s)", page.Clean(c.Name), bound, page.Clean(c.Method)))
 	}
 	if len(clocks) > 0 {
-		bullet(&v.b, "Clocks: "+strings.Join(clocks, ", ")+".", v.width)
+		page.Bullet(&v.b, "Clocks: "+strings.Join(clocks, ", ")+".", v.width)
 	}
 	for _, n := range v.r.Notes {
-		bullet(&v.b, clean(n), v.width)
+		page.Bullet(&v.b, page.Clean(n), v.width)
 	}
 }

@@ -1,0 +1,81 @@
+package verdict
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/drainproof/drainproof/internal/figure"
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// condition is one thing that decides how much a trial loses.
+type condition struct {
+	what string
+	// fixed: two sides that differ in it are two experiments. What is not fixed is what a fix may change.
+	fixed bool
+	of    func(record.Record) string
+}
+
+const (
+	none     = "none"
+	notKnown = "not known"
+)
+
+// allConditions is the table of them. Where a record does not say, the value is "not known", which equals itself only.
+func allConditions() []condition {
+	return []condition{
+		{"trigger", true, func(r record.Record) string { return r.Config.Trigger }},
+		{"mode", true, traffic(func(t record.Traffic) string { return t.Mode })},
+		{"rate", true, traffic(func(t record.Traffic) string { return figure.Trimmed(t.Rate) })},
+		{"users", true, traffic(func(t record.Traffic) string { return strconv.Itoa(t.Users) })},
+		{"Pods ended", true, traffic(func(t record.Traffic) string { return strconv.Itoa(max(t.TriggerCount, 1)) })},
+		{"Kubernetes", true, func(r record.Record) string { return cmp.Or(r.Environment.Kubernetes, notKnown) }},
+		{"proxy mode", true, func(r record.Record) string {
+			if m := r.Environment.ProxyMode; m != nil {
+				return *m
+			}
+			return notKnown
+		}},
+		{"workload", false, workload(func(w record.Workload) string { return w.Kind + " " + w.Namespace + "/" + w.Name })},
+		{"replicas", false, workload(func(w record.Workload) string { return strconv.Itoa(w.Replicas) })},
+		{"strategy", false, workload(func(w record.Workload) string { return cmp.Or(w.Strategy, none) })},
+		{"maxUnavailable", false, workload(func(w record.Workload) string { return cmp.Or(w.MaxUnavailable, none) })},
+		{"maxSurge", false, workload(func(w record.Workload) string { return cmp.Or(w.MaxSurge, none) })},
+		{"grace", false, workload(func(w record.Workload) string { return figure.Setting(w.GraceNs) })},
+		{"preStop", false, workload(func(w record.Workload) string { return cmp.Or(w.PreStop, none) })},
+		{"readiness probe", false, workload(func(w record.Workload) string { return yesNo(w.ReadinessProbe) })},
+		{"disruption budgets", false, workload(func(w record.Workload) string { return cmp.Or(strings.Join(w.Budgets, ", "), none) })},
+		{"service", false, workload(func(w record.Workload) string { return cmp.Or(w.Service, none) })},
+		{"images", false, workload(func(w record.Workload) string { return cmp.Or(strings.Join(w.Images, ", "), none) })},
+		{"method", false, traffic(func(t record.Traffic) string { return cmp.Or(t.Method, none) })},
+		{"time before", false, traffic(func(t record.Traffic) string { return figure.Setting(t.BeforeNs) })},
+		{"time after", false, traffic(func(t record.Traffic) string { return figure.Setting(t.AfterNs) })},
+		{"drainproof", false, func(r record.Record) string { return r.Tool.Version }},
+	}
+}
+
+func traffic(of func(record.Traffic) string) func(record.Record) string {
+	return func(r record.Record) string {
+		if r.Config.Traffic == nil {
+			return notKnown
+		}
+		return of(*r.Config.Traffic)
+	}
+}
+
+func workload(of func(record.Workload) string) func(record.Record) string {
+	return func(r record.Record) string {
+		if r.Workload == nil {
+			return notKnown
+		}
+		return of(*r.Workload)
+	}
+}
+
+func yesNo(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
+}

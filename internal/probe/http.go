@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,41 +15,68 @@ import (
 	"github.com/drainproof/drainproof/internal/clock"
 )
 
-// slowLimit bounds ?for=, so that no request outlives every reasonable grace period by mistake.
-const slowLimit = time.Hour
+const (
+	// slowLimit bounds ?for=, so that no request outlives every reasonable grace period by mistake.
+	slowLimit = time.Hour
+	// bytesLimit bounds ?bytes=.
+	bytesLimit = 64 << 20
 
-// httpServer answers health, readiness, who and slow requests. It keeps
-// accepting until the process ends, also while draining: the kubelet opens a new
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+
+	// announceLead is how long the end of a connection is announced before its streams are ended, so that the one is heard before the other.
+	announceLead = 100 * time.Millisecond
+)
+
+// httpServer answers who, slow and gRPC requests and holds WebSockets. Unless it
+// is told to finish it keeps accepting until the process ends, also while draining: the kubelet opens a new
 // connection for every readiness probe, and a refused one would flip readiness by itself.
 type httpServer struct {
 	server   *http.Server
+	listener net.Listener
 	log      *logger
-	notReady atomic.Bool
+	health   *health
+	sockets  *sockets
 	seq      atomic.Uint64
-	quit     chan struct{}
+	quit     chan struct{} // closed as the process exits
+	leaving  chan struct{} // closed once the end was announced
+
+	// active counts requests in flight, streams and WebSockets apart; idle is poked as it becomes 0.
+	active atomic.Int64
+	idle   chan struct{}
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-func newHTTPServer(log *logger) *httpServer {
-	h := &httpServer{log: log, quit: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+func newHTTPServer(log *logger, health *health, l net.Listener) *httpServer {
+	h := &httpServer{
+		listener: l, log: log, health: health, sockets: &sockets{all: map[*socket]struct{}{}},
+		quit: make(chan struct{}), leaving: make(chan struct{}), idle: make(chan struct{}, 1), conns: map[net.Conn]struct{}{},
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET "+PathReady, h.ready)
-	mux.HandleFunc("GET "+PathSlow, h.slow)
-	mux.HandleFunc("GET "+PathWho+"{$}", h.who)
+	health.route(mux)
+	mux.HandleFunc("GET "+PathSlow, h.counted(h.slow))
+	mux.HandleFunc("GET "+PathWho+"{$}", h.counted(h.who))
+	mux.HandleFunc("GET "+PathDrain, h.drain)
+	mux.HandleFunc("POST "+PathDrain, h.drain)
+	mux.HandleFunc("GET "+PathWS, h.webSocket)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	h.server = &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		Handler:           named(log, h.grpcOr(mux)),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
 		ConnState:         h.track,
+		Protocols:         &protocols,
 	}
 	return h
 }
 
-func (h *httpServer) serve(l net.Listener) {
-	if err := h.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+func (h *httpServer) serve() {
+	// A closed listener is this program's own doing.
+	if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		h.log.now(LogFailed, map[string]any{"step": "http", "error": err.Error()})
 	}
 }
@@ -60,6 +90,55 @@ func (h *httpServer) track(c net.Conn, state http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		delete(h.conns, c)
 	}
+}
+
+// counted has a request waited for by finish.
+func (h *httpServer) counted(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h.active.Add(1)
+		defer func() {
+			if h.active.Add(-1) == 0 {
+				select {
+				case h.idle <- struct{}{}:
+				default:
+				}
+			}
+		}()
+		next(w, r)
+	}
+}
+
+// finish returns when nothing is in flight any more, or with ctx. The listener
+// is closed already. With announce, kept connections are closed: idle ones at once, busy ones after their
+// answer, which says so; HTTP/2 gets GOAWAY, WebSockets and streams their own words.
+func (h *httpServer) finish(ctx context.Context, announce bool) {
+	if !announce {
+		for h.active.Load() > 0 {
+			select {
+			case <-h.idle:
+			case <-ctx.Done():
+				return
+			}
+		}
+		return
+	}
+	var ends sync.WaitGroup
+	streams, none := context.WithCancel(ctx)
+	ends.Go(func() {
+		defer none()
+		_ = h.server.Shutdown(ctx) // its only error is that ctx ended
+	})
+	ends.Go(h.sockets.leave)
+	ends.Go(func() {
+		lead := time.NewTimer(announceLead)
+		defer lead.Stop()
+		select {
+		case <-lead.C:
+			close(h.leaving)
+		case <-streams.Done():
+		}
+	})
+	ends.Wait()
 }
 
 // cut ends the server and its connections at once.
@@ -76,21 +155,13 @@ func (h *httpServer) cut(reset bool) (cut int) {
 	}
 	close(h.quit)
 	_ = h.server.Close()
-	return cut
+	return cut + h.sockets.cut(reset)
 }
 
 func plain(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body)) // the client's loss where it fails
-}
-
-func (h *httpServer) ready(w http.ResponseWriter, _ *http.Request) {
-	if h.notReady.Load() {
-		plain(w, http.StatusServiceUnavailable, "terminating\n")
-		return
-	}
-	plain(w, http.StatusOK, "ready\n")
 }
 
 // whoAnswer is the body of PathWho and PathSlow.
@@ -110,8 +181,37 @@ func (h *httpServer) answer(w http.ResponseWriter, seq uint64, took time.Duratio
 	return w.Write(append(b, '\n'))
 }
 
-func (h *httpServer) who(w http.ResponseWriter, _ *http.Request) {
-	_, _ = h.answer(w, h.seq.Add(1), 0)
+func (h *httpServer) who(w http.ResponseWriter, r *http.Request) {
+	seq := h.seq.Add(1)
+	if asked := r.URL.Query().Get("bytes"); asked != "" {
+		filler(w, asked)
+		return
+	}
+	_, _ = h.answer(w, seq, 0)
+}
+
+// filler answers with as many bytes as asked for.
+func filler(w http.ResponseWriter, asked string) {
+	left, err := strconv.Atoi(asked)
+	if err != nil || left < 0 || left > bytesLimit {
+		plain(w, http.StatusBadRequest, "give ?bytes= a number from 0 to 67108864\n")
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(left))
+	piece := bytes.Repeat([]byte{'x'}, min(left, 64<<10))
+	for err == nil && left > 0 {
+		var n int
+		n, err = w.Write(piece[:min(left, len(piece))])
+		left -= n
+	}
+}
+
+// drain is the preStop hook's word: readiness fails from now on, whatever it does on SIGTERM.
+func (h *httpServer) drain(w http.ResponseWriter, r *http.Request) {
+	h.log.now(LogHookDrain, map[string]any{"client": r.RemoteAddr})
+	h.health.fail()
+	plain(w, http.StatusOK, "not ready from now on\n")
 }
 
 // slow answers after a while. The acceptance is stamped before any work, so
@@ -136,11 +236,20 @@ func (h *httpServer) slow(w http.ResponseWriter, r *http.Request) {
 		return
 	case <-h.quit:
 		done["abandoned"] = "exit"
-		panic(http.ErrAbortHandler) // no response at all, which a return would make up
+		vanish(r)
 	}
 	n, err := h.answer(w, seq, d)
 	done["bytes"] = n
 	if err != nil {
 		done["error"] = err.Error()
 	}
+}
+
+// vanish ends a request as the exit of the process does: without a response, which a return would make up. On
+// HTTP/2 an aborted stream would be reset by a frame of its own, so the connection's end is waited for there.
+func vanish(r *http.Request) {
+	if r.ProtoMajor >= 2 {
+		<-r.Context().Done()
+	}
+	panic(http.ErrAbortHandler)
 }

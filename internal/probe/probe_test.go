@@ -61,13 +61,22 @@ func (l *lineLog) events() []string {
 // find waits for a line with an event.
 func (l *lineLog) find(t *testing.T, event string) LogLine {
 	t.Helper()
+	return l.await(t, event, 1)
+}
+
+// await waits for the n-th line with an event.
+func (l *lineLog) await(t *testing.T, event string, n int) LogLine {
+	t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
 		l.mu.Lock()
+		left := n
 		for _, line := range l.lines {
 			if line.Event == event {
-				l.mu.Unlock()
-				return line
+				if left--; left == 0 {
+					l.mu.Unlock()
+					return line
+				}
 			}
 		}
 		l.mu.Unlock()
@@ -81,15 +90,24 @@ func (l *lineLog) find(t *testing.T, event string) LogLine {
 
 type running struct {
 	tcp, udp, http string
+	ready          chan struct{} // closed once it listens, with the addresses set
 	signals        chan os.Signal
 	log            *lineLog
 	exited         chan int
 	cancel         func()
 }
 
+// start runs a probe and waits until it listens.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
-	r := &running{signals: make(chan os.Signal, 1), log: &lineLog{more: make(chan struct{}, 1)}, exited: make(chan int, 1)}
+	r := launch(t, c)
+	<-r.ready
+	return r
+}
+
+func launch(t *testing.T, c Config) *running {
+	t.Helper()
+	r := &running{ready: make(chan struct{}), signals: make(chan os.Signal, 1), log: &lineLog{more: make(chan struct{}, 1)}, exited: make(chan int, 1)}
 	c.TCP, c.UDP, c.HTTP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.Instance, c.PodUID, c.Log = "probe-a", "uid-a", r.log
 	if c.ReadinessOnTerm == "" {
@@ -97,16 +115,14 @@ func start(t *testing.T, c Config) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
-	ready := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
-		code, err := Run(ctx, c, r.signals, func(tcp, udp, http string) { r.tcp, r.udp, r.http = tcp, udp, http; close(ready) })
+		code, err := Run(ctx, c, r.signals, func(tcp, udp, http string) { r.tcp, r.udp, r.http = tcp, udp, http; close(r.ready) })
 		if err != nil {
 			t.Error(err)
 		}
 		r.exited <- code
 	})
-	<-ready
 	t.Cleanup(func() {
 		cancel()
 		done.Wait()
@@ -170,7 +186,12 @@ func (k *talk) ping(seq uint64) {
 
 func status(t *testing.T, r *running, path string) (int, string) {
 	t.Helper()
-	res, err := http.Get("http://" + r.http + path)
+	return statusAt(t, r.http, path)
+}
+
+func statusAt(t *testing.T, address, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get("http://" + address + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +329,7 @@ func TestDrain(t *testing.T) {
 	if m := silent.hear(); m.Type != wire.Bye {
 		t.Errorf("got %+v", m)
 	}
-	want := []string{LogStarted, LogSigterm, LogReadiness, LogListenerClosed, LogDrainBegan, LogSigterm, LogDrainEnded, LogExiting}
+	want := []string{LogStarting, LogStarted, LogSigterm, LogReadiness, LogListenerClosed, LogDrainBegan, LogSigterm, LogDrainEnded, LogExiting}
 	if got := r.log.events(); !slices.Equal(got, want) {
 		t.Errorf("log %v, want %v", got, want)
 	}
@@ -328,7 +349,7 @@ func TestForcedReset(t *testing.T) {
 	if code := <-r.exited; code != 3 {
 		t.Errorf("exit code %d", code)
 	}
-	want := []string{LogStarted, LogSigterm, LogForcedRST, LogExiting}
+	want := []string{LogStarting, LogStarted, LogSigterm, LogForcedRST, LogExiting}
 	if got := r.log.events(); !slices.Equal(got, want) {
 		t.Errorf("log %v, want %v", got, want)
 	}
@@ -393,6 +414,30 @@ func TestHTTP(t *testing.T) {
 	if code, _ := status(t, r, "/nothing"); code != 404 {
 		t.Errorf("an unknown path: %d", code)
 	}
+	for _, n := range []int{0, 1, 200000} {
+		if code, body := status(t, r, fmt.Sprintf("%s?bytes=%d", PathWho, n)); code != 200 || len(body) != n {
+			t.Errorf("%d bytes: %d, %d bytes", n, code, len(body))
+		}
+	}
+	for _, bad := range []string{"-1", "many", "67108865"} {
+		if code, _ := status(t, r, PathWho+"?bytes="+bad); code != 400 {
+			t.Errorf("bytes=%s: %d", bad, code)
+		}
+	}
+}
+
+func TestEveryAnswerSaysWhoItIsFrom(t *testing.T) {
+	r := start(t, Config{Behaviour: Ignore})
+	for _, path := range []string{PathWho, PathHealth, PathSlow, "/nothing"} {
+		res, err := http.Head("http://" + r.http + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.Header.Get(HeaderInstance) != "probe-a" || res.Header.Get(HeaderPodUID) != "uid-a" {
+			t.Errorf("%s: %v", path, res.Header)
+		}
+	}
 }
 
 func TestASlowRequestIsCutByTheExit(t *testing.T) {
@@ -421,6 +466,7 @@ func TestWrongUse(t *testing.T) {
 		"readiness": func(c *Config) { c.ReadinessOnTerm = "" },
 		"window":    func(c *Config) { c.DrainWindow = -1 },
 		"exit code": func(c *Config) { c.ExitCode = 256 },
+		"delay":     func(c *Config) { c.StartDelay = -1 },
 	} {
 		c := good
 		change(&c)
@@ -433,6 +479,11 @@ func TestWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	withHealth := good
+	withHealth.Health = l.Addr().String()
+	if _, err := Run(t.Context(), withHealth, nil, nil); fault.CodeOf(err) != fault.Unmeasurable || !strings.Contains(err.Error(), "listening for health checks") {
+		t.Errorf("a busy port for health checks: %v", err)
+	}
 	good.HTTP = l.Addr().String()
 	if _, err := Run(t.Context(), good, nil, nil); fault.CodeOf(err) != fault.Unmeasurable || !strings.Contains(err.Error(), "listening for HTTP") {
 		t.Errorf("a busy port: %v", err)

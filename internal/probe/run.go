@@ -22,21 +22,22 @@ type probe struct {
 	tcp    *tcpServer
 	udp    *net.UDPConn
 	http   *httpServer
+	health *health
 }
 
 func (c *Config) check() error {
 	switch c.Behaviour {
-	case Exit, Drain, Ignore:
+	case Exit, Drain, Finish, Ignore:
 	default:
-		return fault.Usagef("choose exit, drain or ignore", "unknown behaviour on SIGTERM %q", c.Behaviour)
+		return fault.Usagef("choose exit, drain, finish or ignore", "unknown behaviour on SIGTERM %q", c.Behaviour)
 	}
 	switch c.ReadinessOnTerm {
 	case Fail, Keep:
 	default:
 		return fault.Usagef("choose fail or keep", "unknown readiness on SIGTERM %q", c.ReadinessOnTerm)
 	}
-	if c.DrainWindow < 0 || c.TickEvery < 0 {
-		return fault.Usagef("give 0s or more", "negative drain window or tick interval")
+	if c.DrainWindow < 0 || c.TickEvery < 0 || c.StartDelay < 0 {
+		return fault.Usagef("give 0s or more", "negative drain window, tick interval or start delay")
 	}
 	if c.ExitCode < 0 || c.ExitCode > 255 {
 		return fault.Usagef("choose 0 to 255", "exit code %d cannot be returned by a process", c.ExitCode)
@@ -61,6 +62,22 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 		}
 		return l, nil
 	}
+	h := &health{log: log}
+	starting := map[string]any{"start_delay_ns": c.StartDelay.Nanoseconds(), "pid": os.Getpid()}
+	if c.Health != "" {
+		l, err := listen("health checks", c.Health)
+		if err != nil {
+			return 0, err
+		}
+		starting["health"] = l.Addr().String()
+		defer h.serve(l)()
+	}
+	log.now(LogStarting, starting)
+	if !h.begin(ctx, c, signals) {
+		log.now(LogExiting, map[string]any{"exit_code": c.ExitCode, "refused": log.refused.Load()})
+		return c.ExitCode, nil
+	}
+
 	tcp, err := listen("heartbeats", c.TCP)
 	if err != nil {
 		return 0, err
@@ -79,9 +96,10 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 
 	id := wire.NewIdentity(c.Instance, c.PodUID)
 	p := &probe{
-		config: c, log: log, udp: packets.(*net.UDPConn), http: newHTTPServer(log),
+		config: c, log: log, udp: packets.(*net.UDPConn), http: newHTTPServer(log, h, web), health: h,
 		tcp: &tcpServer{listener: tcp, id: id, log: log, conns: map[*conn]struct{}{}},
 	}
+	h.listening.Store(true)
 	log.now(LogStarted, map[string]any{
 		"tcp": tcp.Addr().String(), "udp": packets.LocalAddr().String(), "http": web.Addr().String(),
 		"descriptors": descriptors, "pid": os.Getpid(),
@@ -91,7 +109,7 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 	sweeping, stopSweep := context.WithCancel(context.Background())
 	servers.Go(p.tcp.accept)
 	servers.Go(func() { serveUDP(p.udp, id, log) })
-	servers.Go(func() { p.http.serve(web) })
+	servers.Go(p.http.serve)
 	if c.TickEvery > 0 {
 		servers.Go(func() { p.tcp.sweep(sweeping, c.TickEvery) })
 	}
@@ -103,6 +121,7 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 	stopSweep()
 	servers.Wait()
 	p.tcp.owners.Wait()
+	p.http.sockets.serving.Wait()
 	return c.ExitCode, nil
 }
 
@@ -124,7 +143,9 @@ func (p *probe) untilEnd(ctx context.Context, signals <-chan os.Signal) {
 		case sig := <-signals:
 			terms++
 			p.log.now(LogSigterm, map[string]any{"signal": sig.String(), "count": terms})
-			p.flip()
+			if p.config.ReadinessOnTerm == Fail {
+				p.health.fail()
+			}
 			switch p.config.Behaviour {
 			case Exit:
 				p.leave(p.config.ForceRST)
@@ -132,15 +153,11 @@ func (p *probe) untilEnd(ctx context.Context, signals <-chan os.Signal) {
 			case Drain:
 				p.drain(ctx, signals)
 				return
+			case Finish:
+				p.finish(ctx, signals)
+				return
 			}
 		}
-	}
-}
-
-// flip makes readiness fail from now on where it shall, once.
-func (p *probe) flip() {
-	if p.config.ReadinessOnTerm == Fail && !p.http.notReady.Swap(true) {
-		p.log.now(LogReadiness, map[string]any{"ready": false})
 	}
 }
 

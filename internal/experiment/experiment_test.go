@@ -181,6 +181,58 @@ func TestStopsAtAHoleAndResumesThere(t *testing.T) {
 	}
 }
 
+// --resume goes on with what was begun, and puts nothing among somebody's files.
+func TestResumeRefusesAForeignFolder(t *testing.T) {
+	single := Single(parse(t).Arms[0].Config, 2)
+	for name, c := range map[string]struct {
+		e    *Experiment
+		put  string // a file in the folder
+		text string
+		want string
+	}{
+		"other files, of a file":   {parse(t), "notes.txt", "mine", "nothing to resume"},
+		"other files, of flags":    {single, "notes.txt", "mine", "nothing to resume"},
+		"a file named like an arm": {single, single.Arms[0].Name, "mine", "nothing to resume"},
+		"another experiment":       {parse(t), keptFile, strings.Replace(two, "repeats: 2", "repeats: 3", 1), "holds another experiment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, t.TempDir())
+			o.Resume = true
+			if err := os.WriteFile(filepath.Join(o.Dir, c.put), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := &runner{}
+			_, err := Run(t.Context(), c.e, o, r.run)
+			if fault.CodeOf(err) != fault.Usage || !strings.Contains(err.Error(), c.want) || len(r.ran) != 0 {
+				t.Errorf("error %v, ran %v", err, r.ran)
+			}
+			if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 1 {
+				t.Errorf("the folder now holds %v (%v)", left, err)
+			}
+		})
+	}
+	// One that was begun: before its first record, and after it.
+	o := options(t, t.TempDir())
+	o.Resume = true
+	if err := os.WriteFile(filepath.Join(o.Dir, keptFile), []byte(two), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{4, 0} {
+		r := &runner{}
+		if _, err := Run(t.Context(), parse(t), o, r.run); err != nil || len(r.ran) != want {
+			t.Errorf("error %v, ran %v, want %d", err, r.ran, want)
+		}
+	}
+	o = options(t, filepath.Join(t.TempDir(), "set"))
+	o.Resume = true
+	for _, want := range []int{2, 0} {
+		r := &runner{}
+		if _, err := Run(t.Context(), single, o, r.run); err != nil || len(r.ran) != want {
+			t.Errorf("of flags: error %v, ran %v, want %d", err, r.ran, want)
+		}
+	}
+}
+
 func TestRefusesToMix(t *testing.T) {
 	nft := "nftables"
 	for name, change := range map[string]func(*record.Record){

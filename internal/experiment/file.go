@@ -15,8 +15,6 @@ import (
 	"regexp"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/trial"
@@ -43,43 +41,48 @@ type Experiment struct {
 type Arm struct {
 	Name   string
 	Config record.Config
+	// RequestPath is the path and query of the requests, or /service/method; empty where Config has no
+	// Traffic. The record holds it in the URL, which is known once the workload is deployed.
+	RequestPath string
 }
 
 // file is the YAML form. Unknown fields are errors.
 type file struct {
-	APIVersion  string    `json:"apiVersion"`
-	Kind        string    `json:"kind"`
-	Name        string    `json:"name"`
-	Description string    `json:"description"`
-	Repeats     int       `json:"repeats"`
-	Defaults    settings  `json:"defaults"`
-	Arms        []fileArm `json:"arms"`
+	APIVersion  string    `yaml:"apiVersion"`
+	Kind        string    `yaml:"kind"`
+	Name        string    `yaml:"name"`
+	Description string    `yaml:"description"`
+	Repeats     int       `yaml:"repeats"`
+	Defaults    settings  `yaml:"defaults"`
+	Arms        []fileArm `yaml:"arms"`
 }
 
 type fileArm struct {
-	Name     string `json:"name"`
-	settings `json:",inline"`
+	Name string `yaml:"name"`
+	settings
 }
 
-// settings are the flags of `drainproof run` in camel case; null means inherit.
+// settings are the flags of `drainproof run` in camel case, and what only experiments know; null means inherit.
 type settings struct {
-	Arm             *string `json:"arm"`
-	Trigger         *string `json:"trigger"`
-	ForceRST        *bool   `json:"forceRST"`
-	Grace           *string `json:"grace"`
-	DrainWindow     *string `json:"drainWindow"`
-	ReadinessOnTerm *string `json:"readinessOnTerm"`
-	ReadinessEvery  *string `json:"readinessEvery"`
-	PreStopSleep    *string `json:"preStopSleep"`
-	TCP             *int    `json:"tcp"`
-	UDP             *int    `json:"udp"`
-	Path            *string `json:"path"`
-	Vantage         *string `json:"vantage"`
-	Settle          *string `json:"settle"`
-	Observe         *string `json:"observe"`
-	Heartbeat       *string `json:"heartbeat"`
-	ReadTimeout     *string `json:"readTimeout"`
-	ExitCode        *int    `json:"exitCode"`
+	Arm             *string          `yaml:"arm"`
+	Trigger         *string          `yaml:"trigger"`
+	ForceRST        *bool            `yaml:"forceRST"`
+	Grace           *string          `yaml:"grace"`
+	DrainWindow     *string          `yaml:"drainWindow"`
+	ReadinessOnTerm *string          `yaml:"readinessOnTerm"`
+	ReadinessEvery  *string          `yaml:"readinessEvery"`
+	PreStopSleep    *string          `yaml:"preStopSleep"`
+	TCP             *int             `yaml:"tcp"`
+	UDP             *int             `yaml:"udp"`
+	Path            *string          `yaml:"path"`
+	Vantage         *string          `yaml:"vantage"`
+	Settle          *string          `yaml:"settle"`
+	Observe         *string          `yaml:"observe"`
+	Heartbeat       *string          `yaml:"heartbeat"`
+	ReadTimeout     *string          `yaml:"readTimeout"`
+	ExitCode        *int             `yaml:"exitCode"`
+	Requests        *requestSettings `yaml:"requests"`
+	Probe           *probeSettings   `yaml:"probe"`
 }
 
 // Read reads an experiment file; every mistake in it is wrong use (exit code 2).
@@ -119,7 +122,7 @@ func Parse(b []byte) (*Experiment, error) {
 		return fault.Usagef("docs/experiments.md describes the file", "experiment file: "+format, args...)
 	}
 	var f file
-	if err := yaml.UnmarshalStrict(b, &f); err != nil {
+	if err := decode(b, &f); err != nil {
 		return nil, bad("%v", err)
 	}
 	switch {
@@ -143,17 +146,16 @@ func Parse(b []byte) (*Experiment, error) {
 			return nil, bad("two arms are named %q", fa.Name)
 		}
 		seen[fa.Name] = true
-		c := trial.Defaults()
+		a := Arm{Name: fa.Name, Config: trial.Defaults()}
 		for _, s := range []settings{f.Defaults, fa.settings} {
-			if err := s.apply(&c); err != nil {
-				return nil, bad("arm %s: %v", fa.Name, err)
+			if err := s.apply(&a); err != nil {
+				return nil, bad("arm %s: %v", a.Name, err)
 			}
 		}
-		c = trial.Complete(c)
-		if err := trial.Validate(c); err != nil {
-			return nil, fmt.Errorf("experiment file: arm %s: %w", fa.Name, err)
+		if err := a.complete(f.Defaults, fa.settings); err != nil {
+			return nil, fmt.Errorf("experiment file: arm %s: %w", a.Name, err)
 		}
-		e.Arms = append(e.Arms, Arm{Name: fa.Name, Config: c})
+		e.Arms = append(e.Arms, a)
 	}
 	return e, nil
 }
@@ -165,7 +167,8 @@ func Single(c record.Config, repeats int) *Experiment {
 	return &Experiment{Name: name, Repeats: repeats, Arms: []Arm{{Name: name, Config: c}}, Sha256: hex.EncodeToString(sum[:])}
 }
 
-func (s settings) apply(c *record.Config) error {
+func (s settings) apply(a *Arm) error {
+	c := &a.Config
 	set(&c.Arm, s.Arm)
 	set(&c.Trigger, s.Trigger)
 	set(&c.ForceRST, s.ForceRST)
@@ -175,29 +178,42 @@ func (s settings) apply(c *record.Config) error {
 	set(&c.Path, s.Path)
 	set(&c.Vantage, s.Vantage)
 	set(&c.ExitCode, s.ExitCode)
-	for _, d := range []struct {
-		field string
-		text  *string
-		ns    *int64
-	}{
+	if err := setDurations([]duration{
 		{"grace", s.Grace, &c.GraceNs}, {"drainWindow", s.DrainWindow, &c.DrainWindowNs}, {"readinessEvery", s.ReadinessEvery, &c.ReadinessEveryNs},
 		{"preStopSleep", s.PreStopSleep, &c.PreStopSleepNs}, {"settle", s.Settle, &c.SettleNs}, {"observe", s.Observe, &c.ObserveNs},
 		{"heartbeat", s.Heartbeat, &c.HeartbeatNs}, {"readTimeout", s.ReadTimeout, &c.ReadTimeoutNs},
-	} {
-		if d.text == nil {
-			continue
-		}
-		v, err := time.ParseDuration(*d.text)
-		if err != nil || v < 0 {
-			return fmt.Errorf("%s %q is not a duration such as 30s", d.field, *d.text)
-		}
-		*d.ns = int64(v)
+	}); err != nil {
+		return err
 	}
-	return nil
+	if err := s.Requests.apply(a); err != nil {
+		return err
+	}
+	return s.Probe.apply(c)
 }
 
 func set[T any](field *T, v *T) {
 	if v != nil {
 		*field = *v
 	}
+}
+
+// duration is a setting that holds one; text is nil where it was left out.
+type duration struct {
+	field string
+	text  *string
+	ns    *int64
+}
+
+func setDurations(ds []duration) error {
+	for _, d := range ds {
+		if d.text == nil {
+			continue
+		}
+		v, err := time.ParseDuration(*d.text)
+		if err != nil || v < 0 {
+			return fmt.Errorf("%s %q is not a duration such as 30s", d.field, shortened(*d.text))
+		}
+		*d.ns = int64(v)
+	}
+	return nil
 }

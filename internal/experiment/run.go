@@ -59,7 +59,7 @@ func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.R
 		return nil, fault.Measuref(err, "choose a folder that can be written with --out", "making the output folder")
 	}
 	if len(e.Source) > 0 {
-		if err := os.WriteFile(filepath.Join(o.Dir, "experiment.yaml"), e.Source, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(o.Dir, keptFile), e.Source, 0o644); err != nil {
 			return nil, fault.Measuref(err, "choose a folder that can be written with --out", "keeping the experiment file beside its records")
 		}
 	}
@@ -182,6 +182,9 @@ func existing(e *Experiment, o Options) (have map[string]*record.Record, interru
 	}
 	if !o.Resume {
 		return nil, nil, fault.Usagef("choose another folder with --out, or go on with what it holds with --resume", "the output folder %s is not empty", o.Dir)
+	}
+	if err := e.refuseForeign(o.Dir, entries); err != nil {
+		return nil, nil, err
 	}
 	var firstRec *record.Record
 	for _, a := range e.Arms {

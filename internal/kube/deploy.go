@@ -18,23 +18,36 @@ import (
 // pollEvery is how often a waiting deploy looks.
 const pollEvery = 200 * time.Millisecond
 
-// DeployProbe creates the Deployment and the Service and waits until exactly
-// one Pod is there, it is ready, and its endpoint is ready in the Service's slices. What
-// stands in the way is a fault as soon as Kubernetes says so.
+// DeployProbe creates the Service, the PodDisruptionBudget where one is asked for and the Deployment,
+// and waits until there are exactly as many Pods as replicas, all are ready, their endpoints are ready
+// in the Service's slices, and the budget has counted them. What stands in the way is a fault as soon
+// as Kubernetes says so.
 func (c *Cluster) DeployProbe(ctx context.Context, s ProbeSpec, timeout time.Duration) (*Probe, error) {
 	svc, err := c.client.CoreV1().Services(s.Namespace).Create(ctx, probeService(s), metav1.CreateOptions{})
 	if err != nil {
 		return nil, creating(ctx, err, "service", s.Namespace, NameProbe)
 	}
+	w := &waiter{
+		c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameProbe)).String(),
+		replicas: s.replicas(), deployment: NameProbe, service: NameProbe,
+	}
+	if b := probeBudget(s); b != nil {
+		if _, err := c.client.PolicyV1().PodDisruptionBudgets(s.Namespace).Create(ctx, b, metav1.CreateOptions{}); err != nil {
+			return nil, creating(ctx, err, "poddisruptionbudget", s.Namespace, NameProbe)
+		}
+		w.budget = NameProbe
+	}
 	if _, err := c.client.AppsV1().Deployments(s.Namespace).Create(ctx, probeDeployment(s), metav1.CreateOptions{}); err != nil {
 		return nil, creating(ctx, err, "deployment", s.Namespace, NameProbe)
 	}
-	w := &waiter{c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameProbe)).String(), deployment: NameProbe, service: NameProbe}
-	pod, err := w.wait(ctx, timeout)
+	pods, err := w.wait(ctx, timeout+s.StartDelay)
 	if err != nil {
 		return nil, err
 	}
-	p := &Probe{Namespace: s.Namespace, Deployment: NameProbe, Service: NameProbe, Pod: refOf(pod), ClusterIP: svc.Spec.ClusterIP}
+	p := &Probe{Namespace: s.Namespace, Deployment: NameProbe, Service: NameProbe, Pod: refOf(pods[0]), ClusterIP: svc.Spec.ClusterIP}
+	for _, pod := range pods {
+		p.Pods = append(p.Pods, refOf(pod))
+	}
 	for _, port := range svc.Spec.Ports {
 		switch port.Name {
 		case "tcp":
@@ -53,12 +66,12 @@ func (c *Cluster) DeployWorker(ctx context.Context, s WorkerSpec, timeout time.D
 	if _, err := c.client.CoreV1().Pods(s.Namespace).Create(ctx, workerPod(s), metav1.CreateOptions{}); err != nil {
 		return PodRef{}, creating(ctx, err, "pod", s.Namespace, NameWorker)
 	}
-	w := &waiter{c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameWorker)).String()}
-	pod, err := w.wait(ctx, timeout)
+	w := &waiter{c: c, namespace: s.Namespace, image: s.Image, selector: labels.Set(labelsOf(s.Trial, NameWorker)).String(), replicas: 1}
+	pods, err := w.wait(ctx, timeout)
 	if err != nil {
 		return PodRef{}, err
 	}
-	return refOf(pod), nil
+	return refOf(pods[0]), nil
 }
 
 func refOf(p *corev1.Pod) PodRef {
@@ -76,28 +89,30 @@ func creating(ctx context.Context, err error, kind, namespace, name string) erro
 	return asking(ctx, err, "creating %s %s/%s", kind, namespace, name)
 }
 
-// waiter waits for one Pod. deployment and service are empty for a bare Pod.
+// waiter waits for Pods. deployment, service and budget are empty where there is none to ask.
 type waiter struct {
-	c                                               *Cluster
-	namespace, image, selector, deployment, service string
+	c                                                       *Cluster
+	namespace, image, selector, deployment, service, budget string
+	replicas                                                int
 
 	since   time.Time // when the present obstacle was first seen
 	present diagnosis
 	last    string // what it waits for, in words
-	pod     string // the Pod's name, once there is one
+	pod     string // the name of a Pod that it waits for, once there is one
 }
 
-func (w *waiter) wait(ctx context.Context, timeout time.Duration) (*corev1.Pod, error) {
+// wait gives the Pods in order of name.
+func (w *waiter) wait(ctx context.Context, timeout time.Duration) ([]*corev1.Pod, error) {
 	deadline := time.Now().Add(timeout)
 	limited, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		pod, err := w.look(limited)
+		pods, err := w.look(limited)
 		// A request that the deadline cut, or would have cut, is no failure of its own.
-		if err != nil && limited.Err() == nil && time.Now().Before(deadline) || pod != nil {
-			return pod, err
+		if err != nil && limited.Err() == nil && time.Now().Before(deadline) || pods != nil {
+			return pods, err
 		}
 		select {
 		case <-tick.C:
@@ -110,39 +125,48 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (*corev1.Pod, 
 	}
 }
 
-// look gives the Pod when all is ready, nil while it is not, and an error when waiting is pointless.
-func (w *waiter) look(ctx context.Context) (*corev1.Pod, error) {
-	pods, err := w.c.client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: w.selector})
+// look gives the Pods when all is ready, nil while it is not, and an error when waiting is pointless.
+func (w *waiter) look(ctx context.Context) ([]*corev1.Pod, error) {
+	list, err := w.c.client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: w.selector})
 	if err != nil {
 		return nil, asking(ctx, err, "listing pods in namespace %s", w.namespace)
 	}
-	if len(pods.Items) != 1 {
-		w.last = fmt.Sprintf("one pod in namespace %s (there are %d)", w.namespace, len(pods.Items))
-		if len(pods.Items) == 0 && w.deployment != "" {
+	pods := pointers(list.Items)
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for _, pod := range pods {
+		if d := diagnosePod(pod); d.obstacle != noObstacle {
+			w.awaitReady(pod)
+			return nil, w.judge(ctx, d)
+		}
+	}
+	if len(pods) != w.replicas {
+		w.last = fmt.Sprintf("%s in namespace %s (there are %d)", numberOfPods(w.replicas), w.namespace, len(pods))
+		if len(pods) < w.replicas && w.deployment != "" {
 			return nil, w.lookForRefusal(ctx)
 		}
 		return nil, nil
 	}
-	pod := &pods.Items[0]
-	w.pod = pod.Name
-	if err := w.judge(ctx, diagnosePod(pod)); err != nil {
-		return nil, err
-	}
-	if pod.DeletionTimestamp != nil || !isReady(pod) {
-		w.last = fmt.Sprintf("pod %s/%s to become ready (phase %s)", w.namespace, pod.Name, pod.Status.Phase)
-		return nil, nil
-	}
-	if w.service != "" {
-		ok, err := w.served(ctx, pod)
-		if err != nil || !ok {
-			w.last = fmt.Sprintf("the endpoint of pod %s/%s to become ready", w.namespace, pod.Name)
-			return nil, err
+	w.present = diagnosis{}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil || !isReady(pod) {
+			w.awaitReady(pod)
+			return nil, nil
 		}
 	}
-	return pod, nil
+	if ok, err := w.served(ctx, pods); err != nil || !ok {
+		return nil, err
+	}
+	if ok, err := w.budgeted(ctx); err != nil || !ok {
+		return nil, err
+	}
+	return pods, nil
 }
 
-// lookForRefusal asks the Deployment and the events why there is no Pod.
+func (w *waiter) awaitReady(pod *corev1.Pod) {
+	w.pod, w.last = pod.Name, fmt.Sprintf("pod %s/%s to become ready (phase %s)", w.namespace, pod.Name, pod.Status.Phase)
+}
+
+// lookForRefusal asks the Deployment why there are too few Pods.
 func (w *waiter) lookForRefusal(ctx context.Context) error {
 	dep, err := w.c.client.AppsV1().Deployments(w.namespace).Get(ctx, w.deployment, metav1.GetOptions{})
 	if err != nil {
@@ -182,18 +206,50 @@ func (w *waiter) lastLines(ctx context.Context, pod string) string {
 	return "; it left no log"
 }
 
-// served reports whether the Pod's endpoint is ready in the Service's slices.
-func (w *waiter) served(ctx context.Context, pod *corev1.Pod) (bool, error) {
+// served reports whether the endpoint of every Pod is ready in the Service's slices; yes where there is no Service.
+func (w *waiter) served(ctx context.Context, pods []*corev1.Pod) (bool, error) {
+	if w.service == "" {
+		return true, nil
+	}
 	list, err := w.c.client.DiscoveryV1().EndpointSlices(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: serviceSelector(w.service)})
 	if err != nil {
 		return false, asking(ctx, err, "listing endpointslices in namespace %s", w.namespace)
 	}
+	ready := map[string]bool{}
 	for key, e := range endpointsOf(pointers(list.Items)) {
-		if key.uid == string(pod.UID) && e.ready {
-			return true, nil
+		ready[key.uid] = ready[key.uid] || e.ready
+	}
+	for _, pod := range pods {
+		if !ready[string(pod.UID)] {
+			w.pod, w.last = pod.Name, fmt.Sprintf("the endpoint of pod %s/%s to become ready", w.namespace, pod.Name)
+			return false, nil
 		}
 	}
-	return false, nil
+	return true, nil
+}
+
+// budgeted reports whether the budget's controller has counted every Pod as healthy; yes where there is no
+// budget. Until it has, the API server refuses an eviction that the budget would allow.
+func (w *waiter) budgeted(ctx context.Context) (bool, error) {
+	if w.budget == "" {
+		return true, nil
+	}
+	b, err := w.c.client.PolicyV1().PodDisruptionBudgets(w.namespace).Get(ctx, w.budget, metav1.GetOptions{})
+	if err != nil {
+		return false, asking(ctx, err, "reading poddisruptionbudget %s/%s", w.namespace, w.budget)
+	}
+	if b.Status.ObservedGeneration < b.Generation || int(b.Status.CurrentHealthy) < w.replicas {
+		w.last = fmt.Sprintf("poddisruptionbudget %s/%s to count %s as healthy (it counts %d)", w.namespace, w.budget, numberOfPods(w.replicas), b.Status.CurrentHealthy)
+		return false, nil
+	}
+	return true, nil
+}
+
+func numberOfPods(n int) string {
+	if n == 1 {
+		return "one pod"
+	}
+	return fmt.Sprintf("%d pods", n)
 }
 
 // tooLate says what was missing when time ran out, with the last that Kubernetes said of it.

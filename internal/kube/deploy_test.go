@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -11,9 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
 
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 func waitingFor(reason, message string) func(*corev1.Pod) {
@@ -69,15 +73,26 @@ var spec = ProbeSpec{
 }
 
 // The fake API server has no controllers: the test puts there what they would have made.
-func fakeCluster(t *testing.T, p *corev1.Pod) *Cluster {
+func fakeCluster(t *testing.T, pods ...*corev1.Pod) *Cluster {
 	t.Helper()
 	client := fake.NewClientset()
-	if p != nil {
+	for _, p := range pods {
+		if p == nil {
+			continue // a cluster without Pods
+		}
 		if _, err := client.CoreV1().Pods("ns").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &Cluster{client: client}
+}
+
+func putSlice(t *testing.T, c *Cluster, s *discoveryv1.EndpointSlice) {
+	t.Helper()
+	s.Labels = map[string]string{discoveryv1.LabelServiceName: NameProbe}
+	if _, err := c.client.DiscoveryV1().EndpointSlices("ns").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestDeployProbeWaitsForTheEndpoint(t *testing.T) {
@@ -89,18 +104,70 @@ func TestDeployProbeWaitsForTheEndpoint(t *testing.T) {
 		t.Fatalf("without an endpoint: %v", err)
 	}
 	c = fakeCluster(t, p)
-	s := slice("s1", ep("a", "RSt"))
-	s.Labels = map[string]string{discoveryv1.LabelServiceName: NameProbe}
-	if _, err := c.client.DiscoveryV1().EndpointSlices("ns").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	putSlice(t, c, slice("s1", ep("a", "RSt")))
 	got, err := c.DeployProbe(t.Context(), spec, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := PodRef{Name: "probe-a", UID: "a", IP: "10.0.0.1", Node: "n1", NodeIP: "192.0.2.1"}
-	if got.Pod != want || got.Deployment != NameProbe || got.Service != NameProbe {
+	if got.Pod != want || len(got.Pods) != 1 || got.Pods[0] != want || got.Deployment != NameProbe || got.Service != NameProbe {
 		t.Errorf("probe %+v, want Pod %+v", got, want)
+	}
+}
+
+// What is missing of several replicas is waited for, and named.
+func TestDeployProbeWaitsForEveryReplica(t *testing.T) {
+	one := func(name string, edits ...func(*corev1.Pod)) *corev1.Pod {
+		return pod(name, append([]func(*corev1.Pod){onNode, running("c1")}, edits...)...)
+	}
+	three := spec
+	three.Replicas, three.BudgetMinAvailable = 3, new(2)
+	all := []*corev1.Pod{one("c", ready("True")), one("a", ready("True")), one("b", ready("True"))}
+	whole := slice("s1", ep("a", "RSt"), ep("b", "RSt"), ep("c", "RSt"))
+	// The fake API server has no controller that counts: what it would count is put there as the budget is created.
+	counting := func(c *Cluster, healthy int32) *Cluster {
+		c.client.(*fake.Clientset).PrependReactor("get", "poddisruptionbudgets", func(ktesting.Action) (bool, runtime.Object, error) {
+			b := probeBudget(three)
+			b.Status.CurrentHealthy = healthy
+			return true, b, nil
+		})
+		return c
+	}
+	tests := []struct {
+		name    string
+		pods    []*corev1.Pod
+		slice   *discoveryv1.EndpointSlice
+		healthy int32
+		want    string
+	}{
+		{"a Pod", all[:2], whole, 3, "3 pods in namespace ns (there are 2)"},
+		{"readiness", []*corev1.Pod{all[0], all[1], one("b", ready("False"))}, whole, 3, "pod ns/probe-b to become ready"},
+		{"an endpoint", all, slice("s1", ep("a", "RSt"), ep("b", "rSt"), ep("c", "RSt")), 3, "the endpoint of pod ns/probe-b"},
+		{"the budget", all, whole, 2, "poddisruptionbudget ns/probe to count 3 pods as healthy (it counts 2)"},
+		{"a blocked Pod", []*corev1.Pod{all[0], pod("d", waitingFor("ErrImagePull", "not found"))}, whole, 3, "pod probe-d"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := counting(fakeCluster(t, tt.pods...), tt.healthy)
+			putSlice(t, c, tt.slice.DeepCopy())
+			_, err := c.DeployProbe(t.Context(), three, 300*time.Millisecond)
+			if fault.CodeOf(err) != fault.Unmeasurable || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one that says %q", err, tt.want)
+			}
+		})
+	}
+	c := counting(fakeCluster(t, all...), 3)
+	putSlice(t, c, whole.DeepCopy())
+	got, err := c.DeployProbe(t.Context(), three, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range got.Pods {
+		names = append(names, p.Name)
+	}
+	if strings.Join(names, " ") != "probe-a probe-b probe-c" || got.Pod != got.Pods[0] {
+		t.Errorf("Pods %v, the first %s", names, got.Pod.Name)
 	}
 }
 
@@ -143,7 +210,7 @@ func TestRefusedReplicaSetIsToldAtOnce(t *testing.T) {
 func TestInterruptedDeployIsAnInterruption(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := fakeCluster(t, nil).DeployProbe(ctx, spec, time.Minute)
+	_, err := fakeCluster(t).DeployProbe(ctx, spec, time.Minute)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want a cancellation", err)
 	}
@@ -169,6 +236,64 @@ func TestProbeManifest(t *testing.T) {
 	np.NodePort = true
 	if s := probeService(np); s.Spec.Type != corev1.ServiceTypeNodePort {
 		t.Errorf("service type %s, want NodePort", s.Spec.Type)
+	}
+}
+
+// A trial of flows gets the very objects that it got before there were trials of requests: the golden is from then.
+func TestProbeOfFlowsIsUnchanged(t *testing.T) {
+	one := spec
+	one.Replicas = 1
+	for _, s := range []ProbeSpec{spec, one} {
+		got, err := json.MarshalIndent([]any{probeService(s), probeDeployment(s)}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Golden(t, "probe.json", append(got, '\n'))
+		if probeBudget(s) != nil {
+			t.Error("there is a budget")
+		}
+	}
+}
+
+func TestProbeOfRequests(t *testing.T) {
+	s := spec
+	s.PreStopSleep = 0
+	s.Replicas, s.Strategy, s.MaxUnavailable, s.MaxSurge, s.BudgetMinAvailable = 3, "RollingUpdate", "25%", "0", new(2)
+	s.DrainHook, s.PortHealth, s.Spread = new(2*time.Second), 7081, true
+	d := probeDeployment(s).Spec
+	c := d.Template.Spec.Containers[0]
+	if *d.Replicas != 3 || d.Strategy.RollingUpdate.MaxUnavailable.String() != "25%" || d.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
+		t.Errorf("%d replicas, strategy %+v", *d.Replicas, d.Strategy)
+	}
+	if got := strings.Join(c.Lifecycle.PreStop.Exec.Command, " "); got != "/drainproof probe-hook --url http://127.0.0.1:7080/drain --sleep 2s" {
+		t.Errorf("hook %s", got)
+	}
+	if p := c.Ports[3]; c.ReadinessProbe.HTTPGet.Port.String() != p.Name || p.ContainerPort != 7081 {
+		t.Errorf("readiness asks port %s; the fourth port is %+v", c.ReadinessProbe.HTTPGet.Port.String(), p)
+	}
+	spread := d.Template.Spec.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].WhenUnsatisfiable != corev1.ScheduleAnyway || spread[0].LabelSelector.MatchLabels[LabelManaged] != "t1" {
+		t.Errorf("spread %+v", spread)
+	}
+	if b := probeBudget(s); b.Spec.MinAvailable.IntValue() != 2 || b.Labels[LabelManaged] != "t1" || b.Name != NameProbe || b.Namespace != "ns" {
+		t.Errorf("budget %+v", b)
+	}
+
+	s.Strategy, s.NoReadiness, s.Together, s.DrainHook = "Recreate", true, true, nil
+	d = probeDeployment(s).Spec
+	c = d.Template.Spec.Containers[0]
+	if d.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Strategy.RollingUpdate != nil {
+		t.Errorf("strategy %+v: the API server refuses a Recreate with bounds of a rolling update", d.Strategy)
+	}
+	if c.ReadinessProbe != nil || c.Lifecycle != nil {
+		t.Errorf("readiness %+v, hooks %+v, want none", c.ReadinessProbe, c.Lifecycle)
+	}
+	if p := d.Template.Spec; len(p.TopologySpreadConstraints) != 0 || len(p.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+		t.Errorf("together: affinity %+v, spread %+v", p.Affinity, p.TopologySpreadConstraints)
+	}
+	s.Replicas = 1
+	if p := probeDeployment(s).Spec.Template.Spec; p.Affinity != nil {
+		t.Errorf("one replica has nobody to be with: %+v", p.Affinity)
 	}
 }
 

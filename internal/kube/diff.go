@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,11 @@ func diffPod(old, now *corev1.Pod) []Fact {
 	var facts []Fact
 	add := func(k record.EventKind, detail map[string]any) { facts = append(facts, podFact(now, k, detail)) }
 	if old.UID == "" {
-		add(record.PodAdded, map[string]any{"created_at": stamp(now.CreationTimestamp.Time)})
+		d := map[string]any{"created_at": stamp(now.CreationTimestamp.Time)}
+		if r := revision(now); r != "" {
+			d["revision"] = r
+		}
+		add(record.PodAdded, d)
 	}
 	if old.Spec.NodeName == "" && now.Spec.NodeName != "" {
 		add(record.PodScheduled, nil)
@@ -49,6 +54,11 @@ func diffPod(old, now *corev1.Pod) []Fact {
 		add(record.PodNotReady, conditionDetail(is))
 	}
 	return facts
+}
+
+// revision is the hash of the template that the Pod was made from, as its controller labels it; empty for a bare Pod.
+func revision(p *corev1.Pod) string {
+	return cmp.Or(p.Labels[appsv1.DefaultDeploymentUniqueLabelKey], p.Labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
 func podFact(p *corev1.Pod, k record.EventKind, detail map[string]any) Fact {
@@ -229,11 +239,23 @@ func diffDeployment(old, now *appsv1.Deployment) []Fact {
 	if old == nil || now == nil {
 		return nil
 	}
-	was, is := deref(old.Spec.Replicas, 1), deref(now.Spec.Replicas, 1)
+	return diffScale(now.Name, old.Spec.Replicas, now.Spec.Replicas)
+}
+
+// diffStatefulSet does the same.
+func diffStatefulSet(old, now *appsv1.StatefulSet) []Fact {
+	if old == nil || now == nil {
+		return nil
+	}
+	return diffScale(now.Name, old.Spec.Replicas, now.Spec.Replicas)
+}
+
+func diffScale(name string, old, now *int32) []Fact {
+	was, is := deref(old, 1), deref(now, 1)
 	if was == is {
 		return nil
 	}
-	return []Fact{{Kind: record.WorkloadScaled, Subject: "workload/" + now.Name, Detail: map[string]any{"spec_replicas": is, "spec_replicas_before": was}}}
+	return []Fact{{Kind: record.WorkloadScaled, Subject: "workload/" + name, Detail: map[string]any{"spec_replicas": is, "spec_replicas_before": was}}}
 }
 
 // diffEvent reports the kubelet's word that it kills a container: the first

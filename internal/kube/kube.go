@@ -37,7 +37,8 @@ type Options struct {
 	Confirm func(context, server string) error
 }
 
-// ProbeSpec is the workload of one trial: one Deployment with one replica and one Service.
+// ProbeSpec is the workload of one trial: one Deployment and one Service. The fields after
+// PathReady are for trials of requests; with none of them set there is one replica, replaced as soon as it is deleted.
 type ProbeSpec struct {
 	Namespace, Trial, Image string
 	// Args follow the image's entrypoint: probe --on-term ... (built by the trial).
@@ -53,13 +54,34 @@ type ProbeSpec struct {
 	// PortTCP, PortUDP and PortHTTP are container ports, and the Service's ports too; PathReady is asked for readiness.
 	PortTCP, PortUDP, PortHTTP int
 	PathReady                  string
+
+	// Replicas of the Deployment; 0 means 1.
+	Replicas int
+	// Strategy is RollingUpdate or Recreate; MaxUnavailable and MaxSurge, of a rolling update, are a
+	// number or a share such as 25%. What is empty is left to Kubernetes.
+	Strategy, MaxUnavailable, MaxSurge string
+	// BudgetMinAvailable makes a PodDisruptionBudget; nil makes none.
+	BudgetMinAvailable *int
+	// StartDelay is how long Args tell the probe to wait before it listens: the wait for readiness may be so much longer.
+	StartDelay time.Duration
+	// NoReadiness leaves the readiness probe out: ready then says only that the container runs.
+	NoReadiness bool
+	// DrainHook makes a preStop exec hook that asks the probe to drain and then sleeps so long; nil makes none. It
+	// excludes PreStopSleep: Kubernetes takes one hook.
+	DrainHook *time.Duration
+	// PortHealth is where the readiness probe asks in place of PortHTTP; 0 for none.
+	PortHealth int
+	// Spread prefers different nodes for several replicas, Together prefers one node for all of them: it wins.
+	Spread, Together bool
 }
 
 // Probe is a deployed, ready probe.
 type Probe struct {
 	Namespace, Deployment, Service string
-	Pod                            PodRef
-	ClusterIP                      string
+	// Pods are all replicas in order of name; Pod is the first.
+	Pods      []PodRef
+	Pod       PodRef
+	ClusterIP string
 	// NodePortTCP, -UDP and -HTTP are 0 without a NodePort Service.
 	NodePortTCP, NodePortUDP, NodePortHTTP int
 }
@@ -89,6 +111,14 @@ type Fact struct {
 	Detail  map[string]any
 }
 
+// Event is the fact as a record keeps it, but for its time.
+func (f Fact) Event() record.Event {
+	return record.Event{
+		Source: record.FromKube, Kind: f.Kind, Subject: f.Subject, PodUID: f.PodUID, Node: f.Node,
+		Bound: record.Upper, UncertaintyNs: new(int64), Detail: f.Detail,
+	}
+}
+
 // WatchHealth tells of a watch's interruptions; a trial writes them into its record.
 type WatchHealth struct {
 	Resource string
@@ -98,12 +128,14 @@ type WatchHealth struct {
 	Why                  string
 }
 
-// WatchSpec is what to watch: Pods and EndpointSlices of the probe, the
-// kubelet's Events on its Pods, and the Deployment's scale.
+// WatchSpec is what to watch: Pods and EndpointSlices of a workload, the
+// kubelet's Events on its Pods, and its scale.
 type WatchSpec struct {
-	Namespace, Service, Deployment string
-	// PodSelector is a label selector.
-	PodSelector string
+	Namespace string
+	// Service, Deployment and StatefulSet are watched where they are named.
+	Service, Deployment, StatefulSet string
+	// PodSelector is a label selector; PodName chooses one Pod, in place of it.
+	PodSelector, PodName string
 	// OnFact and OnHealth are called from one goroutine at a time, in order of receipt.
 	OnFact   func(Fact)
 	OnHealth func(WatchHealth)
@@ -120,9 +152,9 @@ type API interface {
 	// EnsureNamespace creates a namespace of the trial's own, with Pod Security
 	// restricted enforced, and returns its UID. With create false it only looks up an existing one.
 	EnsureNamespace(ctx context.Context, name, trial string, create bool) (uid string, err error)
-	// DeployProbe creates the objects and waits until the Pod is ready, its
-	// endpoint is in the Service's slices, and the Pod is the only one. Errors say what the
-	// kubelet, the quota or the admission said (image cannot be pulled, forbidden by ...), within timeout.
+	// DeployProbe creates the objects and waits until every replica is ready, its
+	// endpoint is in the Service's slices, there is no other Pod, and the budget counts them all. Errors say what
+	// the kubelet, the quota or the admission said (image cannot be pulled, forbidden by ...), within timeout.
 	DeployProbe(ctx context.Context, s ProbeSpec, timeout time.Duration) (*Probe, error)
 	// DeployWorker creates the client's Pod and waits until it is ready.
 	DeployWorker(ctx context.Context, s WorkerSpec, timeout time.Duration) (PodRef, error)

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,32 +23,110 @@ func labelsOf(trial, app string) map[string]string {
 	return map[string]string{LabelManaged: trial, LabelApp: app}
 }
 
-// probeDeployment is the probe's Deployment: one replica, which the ReplicaSet replaces as soon as it is deleted.
+// probeDeployment is the probe's Deployment: its ReplicaSet replaces a Pod as soon as it is deleted.
 func probeDeployment(s ProbeSpec) *appsv1.Deployment {
 	labels := labelsOf(s.Trial, NameProbe)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: NameProbe, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(s.replicas())),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: probePod(s)},
+			Strategy: probeStrategy(s),
+		},
+	}
+}
+
+func (s ProbeSpec) replicas() int { return max(1, s.Replicas) }
+
+func probePod(s ProbeSpec) corev1.PodSpec {
 	c := container(NameProbe, s.Image, s.Args)
 	c.Ports = []corev1.ContainerPort{
 		{Name: "tcp", ContainerPort: int32(s.PortTCP), Protocol: corev1.ProtocolTCP},
 		{Name: "udp", ContainerPort: int32(s.PortUDP), Protocol: corev1.ProtocolUDP},
 		{Name: "http", ContainerPort: int32(s.PortHTTP), Protocol: corev1.ProtocolTCP},
 	}
-	c.ReadinessProbe = &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: s.PathReady, Port: intstr.FromString("http")}},
-		PeriodSeconds:    max(1, int32(seconds(s.ReadinessEvery))),
-		FailureThreshold: 1,
-		TimeoutSeconds:   1,
+	asked := "http"
+	if s.PortHealth > 0 {
+		asked = "health"
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: asked, ContainerPort: int32(s.PortHealth), Protocol: corev1.ProtocolTCP})
 	}
-	if s.PreStopSleep > 0 {
-		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds(s.PreStopSleep)}}}
+	if !s.NoReadiness {
+		c.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: s.PathReady, Port: intstr.FromString(asked)}},
+			PeriodSeconds:    max(1, int32(seconds(s.ReadinessEvery))),
+			FailureThreshold: 1,
+			TimeoutSeconds:   1,
+		}
+	}
+	if hook := preStop(s); hook != nil {
+		c.Lifecycle = &corev1.Lifecycle{PreStop: hook}
 	}
 	pod := podSpec(c)
 	pod.TerminationGracePeriodSeconds = new(seconds(s.Grace))
-	return &appsv1.Deployment{
+	placeReplicas(&pod, s)
+	return pod
+}
+
+// preStop is the hook, nil without one.
+func preStop(s ProbeSpec) *corev1.LifecycleHandler {
+	switch {
+	case s.DrainHook != nil:
+		drain := fmt.Sprintf("http://127.0.0.1:%d/drain", s.PortHTTP)
+		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{
+			Command: []string{"/drainproof", "probe-hook", "--url", drain, "--sleep", s.DrainHook.String()},
+		}}
+	case s.PreStopSleep > 0:
+		return &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds(s.PreStopSleep)}}
+	default:
+		return nil
+	}
+}
+
+// placeReplicas says which nodes several replicas prefer. Neither way is a condition: a cluster of one node serves too.
+func placeReplicas(pod *corev1.PodSpec, s ProbeSpec) {
+	own := &metav1.LabelSelector{MatchLabels: labelsOf(s.Trial, NameProbe)}
+	switch {
+	case s.replicas() == 1:
+	case s.Together:
+		pod.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: own, TopologyKey: corev1.LabelHostname},
+			}},
+		}}
+	case s.Spread:
+		pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: own,
+		}}
+	}
+}
+
+func probeStrategy(s ProbeSpec) appsv1.DeploymentStrategy {
+	d := appsv1.DeploymentStrategy{Type: appsv1.DeploymentStrategyType(s.Strategy)}
+	if s.Strategy == string(appsv1.RecreateDeploymentStrategyType) || s.MaxUnavailable == "" && s.MaxSurge == "" {
+		return d
+	}
+	d.Type, d.RollingUpdate = appsv1.RollingUpdateDeploymentStrategyType, &appsv1.RollingUpdateDeployment{}
+	if s.MaxUnavailable != "" {
+		d.RollingUpdate.MaxUnavailable = new(intstr.Parse(s.MaxUnavailable))
+	}
+	if s.MaxSurge != "" {
+		d.RollingUpdate.MaxSurge = new(intstr.Parse(s.MaxSurge))
+	}
+	return d
+}
+
+// probeBudget is the PodDisruptionBudget; nil where none is asked for.
+func probeBudget(s ProbeSpec) *policyv1.PodDisruptionBudget {
+	if s.BudgetMinAvailable == nil {
+		return nil
+	}
+	labels := labelsOf(s.Trial, NameProbe)
+	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: NameProbe, Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromInt32(int32(*s.BudgetMinAvailable))),
+			Selector:     &metav1.LabelSelector{MatchLabels: labels},
 		},
 	}
 }

@@ -20,6 +20,18 @@ const (
 	NeedDelete       Need = "--trigger delete"
 	NeedEvict        Need = "--trigger evict"
 	NeedScale        Need = "--trigger scale"
+	// NeedBudget: a trial whose probe gets a PodDisruptionBudget.
+	NeedBudget Need = "an experiment with a PodDisruptionBudget"
+	// NeedWorkers: a test whose clients are Pods, in a namespace of the trial's own.
+	NeedWorkers Need = "test --vantage pod"
+	// NeedTest: every test of a user's workload. The others of this list: a test with that trigger.
+	NeedTest            Need = "every test"
+	NeedTestDelete      Need = "test --trigger delete"
+	NeedTestForceDelete Need = "test --trigger force-delete"
+	NeedTestEvict       Need = "test --trigger evict"
+	NeedTestScale       Need = "test --trigger scale"
+	NeedTestDrain       Need = "test --trigger drain"
+	NeedTestKill        Need = "test --trigger kill"
 	// NeedCleanup: finding leftovers in all namespaces.
 	NeedCleanup Need = "cleaning up after an interrupted trial"
 	// NeedOptional: without it, the record says not-readable.
@@ -33,6 +45,8 @@ type Right struct {
 	// Cluster rights hold for all namespaces, or for objects outside any.
 	Cluster bool
 	Need    Need
+	// Kind is the workload's, where a test of that kind alone needs it; empty for all.
+	Kind string
 	// Why is half a sentence for the documentation.
 	Why string
 }
@@ -67,12 +81,51 @@ func Rights() []Right {
 		{Resource: "pods", Verbs: []string{"delete"}, Need: NeedDelete, Why: "the trigger"},
 		{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}, Need: NeedEvict, Why: "the trigger"},
 		{Group: "apps", Resource: "deployments", Subresource: "scale", Verbs: []string{"get", "patch"}, Need: NeedScale, Why: "the trigger, and putting it back"},
+		{Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"create", "get", "list", "delete"}, Need: NeedBudget, Why: "the probe's budget"},
+		{Resource: "namespaces", Verbs: []string{"get"}, Cluster: true, Need: NeedTest, Why: "the UID of kube-system names the cluster"},
+		{Resource: "nodes", Verbs: []string{"list"}, Cluster: true, Need: NeedTest, Why: "versions and kernels go into the record"},
+		{Group: "apps", Resource: "deployments", Verbs: []string{"get", "list", "watch", "patch"}, Need: NeedTest, Kind: "Deployment", Why: "a Deployment: reading it, marking who tests it, trigger rollout"},
+		{Group: "apps", Resource: "statefulsets", Verbs: []string{"get", "list", "watch", "patch"}, Need: NeedTest, Kind: "StatefulSet", Why: "a StatefulSet: the same"},
+		{Group: "apps", Resource: "daemonsets", Verbs: []string{"get", "list", "patch"}, Need: NeedTest, Kind: "DaemonSet", Why: "a DaemonSet: the same"},
+		{Resource: "pods", Verbs: []string{"get", "list", "watch"}, Need: NeedTest, Why: "whom the trigger ends, and who follows"},
+		{Resource: "pods", Verbs: []string{"patch"}, Need: NeedTest, Kind: kindPod, Why: "a bare Pod: marking who tests it"},
+		{Resource: "services", Verbs: []string{"list"}, Need: NeedTest, Why: "the path to the workload"},
+		{Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: []string{"list", "watch"}, Need: NeedTest, Why: "when endpoints were withdrawn and added"},
+		{Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"list"}, Need: NeedTest, Why: "the record names those of the workload"},
+		{Resource: "events", Verbs: []string{"list", "watch"}, Need: NeedTest, Why: "what the kubelet says"},
+		{Resource: "pods", Verbs: []string{"delete"}, Need: NeedTestDelete, Why: "the trigger"},
+		{Resource: "pods", Verbs: []string{"create"}, Need: NeedTestDelete, Kind: kindPod, Why: "a bare Pod: making it again"},
+		{Resource: "pods", Verbs: []string{"delete"}, Need: NeedTestForceDelete, Why: "the trigger"},
+		{Resource: "pods", Verbs: []string{"create"}, Need: NeedTestForceDelete, Kind: kindPod, Why: "a bare Pod: making it again"},
+		{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}, Need: NeedTestEvict, Why: "the trigger"},
+		{Resource: "pods", Verbs: []string{"create"}, Need: NeedTestEvict, Kind: kindPod, Why: "a bare Pod: making it again"},
+		{Group: "apps", Resource: "deployments", Subresource: "scale", Verbs: []string{"get", "patch"}, Need: NeedTestScale, Kind: "Deployment", Why: "the trigger, and putting it back"},
+		{Group: "apps", Resource: "statefulsets", Subresource: "scale", Verbs: []string{"get", "patch"}, Need: NeedTestScale, Kind: "StatefulSet", Why: "the trigger, and putting it back"},
+		{Resource: "nodes", Verbs: []string{"get", "patch"}, Cluster: true, Need: NeedTestDrain, Why: "the cordon, and taking it off"},
+		{Resource: "pods", Verbs: []string{"get", "list"}, Cluster: true, Need: NeedTestDrain, Why: "what runs on the node"},
+		{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}, Cluster: true, Need: NeedTestDrain, Why: "the trigger"},
+		{Group: "apps", Resource: "daemonsets", Verbs: []string{"get"}, Cluster: true, Need: NeedTestDrain, Why: "telling which Pods a drain leaves alone"},
+		{Resource: "pods", Verbs: []string{"create"}, Need: NeedTestDrain, Kind: kindPod, Why: "a bare Pod: making it again"},
+		{Resource: "namespaces", Verbs: []string{"create", "patch", "delete"}, Cluster: true, Need: NeedTestKill, Why: "one that admits a privileged Pod, from which the process is ended"},
+		{Resource: "pods", Verbs: []string{"create", "list", "delete"}, Cluster: true, Need: NeedTestKill, Why: "that Pod, in that namespace"},
+		{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}, Cluster: true, Need: NeedTestKill, Why: "the command in it"},
+		{Resource: "namespaces", Verbs: []string{"create", "delete"}, Cluster: true, Need: NeedWorkers, Why: "made before, deleted after"},
+		{Group: "batch", Resource: "jobs", Verbs: []string{"create"}, Cluster: true, Need: NeedWorkers, Why: "the clients, in that namespace"},
+		{Resource: "pods", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedWorkers, Why: "the clients"},
+		{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}, Cluster: true, Need: NeedWorkers, Why: "speaking to the clients"},
 		{Resource: "configmaps", Verbs: []string{"get"}, Need: NeedOptional, Why: "kube-system/kube-proxy, and no other"},
 		{Resource: "namespaces", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
 		{Group: "apps", Resource: "deployments", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
 		{Group: "apps", Resource: "replicasets", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
 		{Resource: "services", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
 		{Resource: "pods", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
+		{Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label; without the right to list them there can be none"},
+		{Group: "batch", Resource: "jobs", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label; the same"},
+		{Group: "apps", Resource: "deployments", Verbs: []string{"list", "patch"}, Cluster: true, Need: NeedCleanup, Why: "marks of tests, and the replicas that they say to put back"},
+		{Group: "apps", Resource: "statefulsets", Verbs: []string{"list", "patch"}, Cluster: true, Need: NeedCleanup, Why: "the same"},
+		{Group: "apps", Resource: "daemonsets", Verbs: []string{"list", "patch"}, Cluster: true, Need: NeedCleanup, Why: "the same"},
+		{Resource: "pods", Verbs: []string{"list", "patch"}, Cluster: true, Need: NeedCleanup, Why: "the same"},
+		{Resource: "nodes", Verbs: []string{"list", "patch"}, Cluster: true, Need: NeedCleanup, Why: "cordons of tests"},
 	}
 }
 
@@ -103,21 +156,44 @@ func (c *Cluster) Missing(ctx context.Context, namespace, trigger string) ([]str
 		own = apierrors.IsNotFound(err)
 	}
 	needs := needsOf(trigger, own)
+	return c.missing(ctx, namespace, func(r Right) bool { return slices.Contains(needs, r.Need) })
+}
+
+// MissingForTest asks which rights a test with that trigger lacks in the workload's namespace. What client Pods need is MissingForWorkers'.
+func (c *Cluster) MissingForTest(ctx context.Context, w Ref, trigger string) ([]string, error) {
+	return c.missing(ctx, w.Namespace, func(r Right) bool {
+		return (r.Need == NeedTest || r.Need == Need("test --trigger "+trigger)) && (r.Kind == "" || r.Kind == w.Kind)
+	})
+}
+
+// MissingForWorkers asks which rights clients in Pods need that are missing. They run in a namespace of the trial's own.
+func (c *Cluster) MissingForWorkers(ctx context.Context) ([]string, error) {
+	return c.missing(ctx, "", func(r Right) bool { return r.Need == NeedWorkers })
+}
+
+// missing asks for the rights that are needed, each once.
+func (c *Cluster) missing(ctx context.Context, namespace string, needed func(Right) bool) ([]string, error) {
+	type asked struct {
+		name    string
+		cluster bool
+	}
+	seen := map[asked]bool{}
 	var missing []string
 	for _, r := range Rights() {
-		if !slices.Contains(needs, r.Need) {
+		if !needed(r) {
 			continue
 		}
 		for _, verb := range r.Verbs {
 			name := verb + " " + r.Name()
-			if slices.Contains(missing, name) {
+			if seen[asked{name, r.Cluster}] {
 				continue
 			}
+			seen[asked{name, r.Cluster}] = true
 			ok, err := c.allowed(ctx, r, verb, namespace)
 			if err != nil {
 				return nil, asking(ctx, err, "asking the API server for the right to %s", name)
 			}
-			if !ok {
+			if !ok && !slices.Contains(missing, name) {
 				missing = append(missing, name)
 			}
 		}

@@ -33,6 +33,8 @@ func table() string {
 			where = "kube-system"
 		case r.Cluster:
 			where = "the cluster"
+		case strings.HasPrefix(string(r.Need), "test --trigger"), r.Need == NeedTest:
+			where = "the workload's namespace"
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", r.Need, r.Name(), strings.Join(r.Verbs, ", "), where, r.Why)
 	}

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +36,7 @@ func (c *Cluster) Undo(ctx context.Context, namespace, trial string) error {
 		var left []string
 		own, err := c.deleteOwnNamespace(ctx, namespace, trial)
 		if err == nil {
-			left, err = c.sweep(ctx, namespace, trial, time.Since(start) > forceAfter)
+			left, err = c.sweep(ctx, namespace, trial, own, time.Since(start) > forceAfter)
 		}
 		if err == nil && own {
 			left, err = c.namespaceLeft(ctx, namespace, left)
@@ -85,12 +89,16 @@ func (c *Cluster) namespaceLeft(ctx context.Context, namespace string, left []st
 }
 
 // sweep asks for the deletion of all objects of the trial in a namespace that
-// are not being deleted yet, owners first, and lists what is still there.
-func (c *Cluster) sweep(ctx context.Context, namespace, trial string, force bool) (left []string, err error) {
+// are not being deleted yet, owners first, and lists what is still there. In a namespace of the trial's own,
+// which takes the rest with it, only Pods are hurried along.
+func (c *Cluster) sweep(ctx context.Context, namespace, trial string, own, force bool) (left []string, err error) {
 	opts := metav1.ListOptions{LabelSelector: LabelManaged + "=" + trial}
 	for _, k := range c.kinds() {
+		if own && k.grace == nil {
+			continue
+		}
 		items, err := k.list(ctx, namespace, opts)
-		if err != nil {
+		if err != nil && !k.mayLack(err) {
 			return left, fmt.Errorf("listing %ss: %w", k.name, err)
 		}
 		for _, m := range items {
@@ -116,11 +124,16 @@ func (c *Cluster) sweep(ctx context.Context, namespace, trial string, force bool
 
 // kind is one sort of object that a trial leaves in a namespace.
 type kind struct {
-	name   string
-	grace  *int64 // Pods only, seconds
+	name  string
+	grace *int64 // Pods only, seconds
+	// rare: most trials make none, so that an account without the right to list them is taken to have none.
+	rare   bool
 	list   func(ctx context.Context, namespace string, o metav1.ListOptions) ([]metav1.ObjectMeta, error)
 	delete func(ctx context.Context, namespace, name string, o metav1.DeleteOptions) error
 }
+
+// mayLack reports whether a list that failed with err can be taken for an empty one.
+func (k kind) mayLack(err error) bool { return k.rare && apierrors.IsForbidden(err) }
 
 // shorten reports whether a deletion that is under way lets it live longer than it should.
 func (k kind) shorten(m metav1.ObjectMeta) bool {
@@ -130,51 +143,46 @@ func (k kind) shorten(m metav1.ObjectMeta) bool {
 // kinds are in the order of deletion: owners before what they would make again.
 func (c *Cluster) kinds() []kind {
 	return []kind{
-		{name: "deployment",
-			list: func(ctx context.Context, ns string, o metav1.ListOptions) ([]metav1.ObjectMeta, error) {
-				l, err := c.client.AppsV1().Deployments(ns).List(ctx, o)
-				if err != nil {
-					return nil, err
-				}
-				return metas(pointers(l.Items)), nil
-			},
-			delete: func(ctx context.Context, ns, name string, o metav1.DeleteOptions) error {
-				return c.client.AppsV1().Deployments(ns).Delete(ctx, name, o)
-			}},
-		{name: "replicaset",
-			list: func(ctx context.Context, ns string, o metav1.ListOptions) ([]metav1.ObjectMeta, error) {
-				l, err := c.client.AppsV1().ReplicaSets(ns).List(ctx, o)
-				if err != nil {
-					return nil, err
-				}
-				return metas(pointers(l.Items)), nil
-			},
-			delete: func(ctx context.Context, ns, name string, o metav1.DeleteOptions) error {
-				return c.client.AppsV1().ReplicaSets(ns).Delete(ctx, name, o)
-			}},
-		{name: "pod", grace: new(int64(undoGrace / time.Second)),
-			list: func(ctx context.Context, ns string, o metav1.ListOptions) ([]metav1.ObjectMeta, error) {
-				l, err := c.client.CoreV1().Pods(ns).List(ctx, o)
-				if err != nil {
-					return nil, err
-				}
-				return metas(pointers(l.Items)), nil
-			},
-			delete: func(ctx context.Context, ns, name string, o metav1.DeleteOptions) error {
-				return c.client.CoreV1().Pods(ns).Delete(ctx, name, o)
-			}},
-		{name: "service",
-			list: func(ctx context.Context, ns string, o metav1.ListOptions) ([]metav1.ObjectMeta, error) {
-				l, err := c.client.CoreV1().Services(ns).List(ctx, o)
-				if err != nil {
-					return nil, err
-				}
-				return metas(pointers(l.Items)), nil
-			},
-			delete: func(ctx context.Context, ns, name string, o metav1.DeleteOptions) error {
-				return c.client.CoreV1().Services(ns).Delete(ctx, name, o)
-			}},
+		of("deployment", c.client.AppsV1().Deployments, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }),
+		of("replicaset", c.client.AppsV1().ReplicaSets, func(l *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return l.Items }),
+		rare(of("job", c.client.BatchV1().Jobs, func(l *batchv1.JobList) []batchv1.Job { return l.Items })),
+		graced(of("pod", c.client.CoreV1().Pods, func(l *corev1.PodList) []corev1.Pod { return l.Items })),
+		of("service", c.client.CoreV1().Services, func(l *corev1.ServiceList) []corev1.Service { return l.Items }),
+		rare(of("poddisruptionbudget", c.client.PolicyV1().PodDisruptionBudgets, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items })),
 	}
+}
+
+// listed is what client-go's typed clients have in common for a clean-up.
+type listed[L any] interface {
+	List(ctx context.Context, o metav1.ListOptions) (L, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+}
+
+// of makes a kind from its client of a namespace and its list's items.
+func of[T, L any, P object[T], C listed[L]](name string, client func(namespace string) C, items func(L) []T) kind {
+	return kind{
+		name: name,
+		list: func(ctx context.Context, ns string, o metav1.ListOptions) ([]metav1.ObjectMeta, error) {
+			l, err := client(ns).List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return metas[T, P](pointers(items(l))), nil
+		},
+		delete: func(ctx context.Context, ns, name string, o metav1.DeleteOptions) error {
+			return client(ns).Delete(ctx, name, o)
+		},
+	}
+}
+
+func rare(k kind) kind {
+	k.rare = true
+	return k
+}
+
+func graced(k kind) kind {
+	k.grace = new(int64(undoGrace / time.Second))
+	return k
 }
 
 func metas[T any, P object[T]](items []*T) []metav1.ObjectMeta {

@@ -70,9 +70,10 @@ func (c *Cluster) resources(s WatchSpec) []*watched {
 	pods := c.client.CoreV1().Pods(s.Namespace)
 	eps := c.client.DiscoveryV1().EndpointSlices(s.Namespace)
 	deployments := c.client.AppsV1().Deployments(s.Namespace)
+	statefulSets := c.client.AppsV1().StatefulSets(s.Namespace)
 	events := c.client.CoreV1().Events(s.Namespace)
 	rs := []*watched{{
-		name: "pods", options: metav1.ListOptions{LabelSelector: s.PodSelector},
+		name: "pods", options: podsOf(s),
 		list:    func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
 		watch:   pods.Watch,
 		tracker: track[corev1.Pod](diffPod),
@@ -87,12 +88,22 @@ func (c *Cluster) resources(s WatchSpec) []*watched {
 	}
 	if s.Deployment != "" {
 		rs = append(rs, &watched{
-			name: "deployments", options: metav1.ListOptions{FieldSelector: "metadata.name=" + s.Deployment},
+			name: "deployments", options: metav1.ListOptions{FieldSelector: named(s.Deployment)},
 			list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return deployments.List(ctx, o)
 			},
 			watch:   deployments.Watch,
 			tracker: track[appsv1.Deployment](diffDeployment),
+		})
+	}
+	if s.StatefulSet != "" {
+		rs = append(rs, &watched{
+			name: "statefulsets", options: metav1.ListOptions{FieldSelector: named(s.StatefulSet)},
+			list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return statefulSets.List(ctx, o)
+			},
+			watch:   statefulSets.Watch,
+			tracker: track[appsv1.StatefulSet](diffStatefulSet),
 		})
 	}
 	return append(rs, &watched{
@@ -102,6 +113,16 @@ func (c *Cluster) resources(s WatchSpec) []*watched {
 		tracker: track[corev1.Event](diffEvent),
 	})
 }
+
+func podsOf(s WatchSpec) metav1.ListOptions {
+	if s.PodName != "" {
+		return metav1.ListOptions{FieldSelector: named(s.PodName)}
+	}
+	return metav1.ListOptions{LabelSelector: s.PodSelector}
+}
+
+// named is the field selector for one object.
+func named(name string) string { return "metadata.name=" + name }
 
 // fill lists, queues the difference and gives the resource version to watch from.
 func (r *watched) fill(ctx context.Context, h *hub, seenBy string) (rv string, err error) {

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/record"
@@ -16,9 +15,8 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// ParseRef reads TYPE/NAME as kubectl does: full, plural, short and dotted names (deploy/web,
-// statefulsets.apps/db, ds/agent, po/x). Its errors are wrong use and say what is understood.
-func ParseRef(s, namespace string) (Ref, error) { return Ref{}, errors.New("not built yet") }
+// kindPod is the Kind of a workload that is one Pod.
+const kindPod = "Pod"
 
 // Workload is a workload as it stands before a test.
 type Workload struct {
@@ -56,9 +54,10 @@ type Claim struct {
 	Trial string `json:"trial"`
 	// Until is when the mark may be taken over by another.
 	Until time.Time `json:"until"`
-	// Replicas to put back; null where the trigger changes none. Node to uncordon; empty for none.
-	Replicas *int   `json:"replicas,omitempty"`
-	Node     string `json:"node,omitempty"`
+	// Replicas to put back; null where the trigger changes none.
+	Replicas *int `json:"replicas,omitempty"`
+	// Node to uncordon; empty for none. The mark does not hold it: a node that a drain cordoned says so itself.
+	Node string `json:"node,omitempty"`
 }
 
 // Condition is what a wait is for. A closed list.
@@ -78,12 +77,14 @@ const (
 // Conditions lists what --wait-for understands.
 func Conditions() []Condition { return []Condition{RolledOut, Ready, Gone, Nothing} }
 
+var _ Workloads = (*Cluster)(nil)
+
 // Workloads is what a test of a user's workload needs of a cluster, beside API. *Cluster implements it.
 type Workloads interface {
 	// Resolve reads the workload, its Pods, budgets and Services. A name that is not there is wrong use; the error lists
 	// those of its kind that are, nearest first.
 	Resolve(ctx context.Context, r Ref) (*Workload, error)
-	// Claim marks the workload for one trial; taken is an error that names the other trial. release takes the mark away; safe to call twice.
+	// Claim marks the workload for one trial; one that is taken is an error that names the other trial. release takes the mark away; safe to call twice.
 	Claim(ctx context.Context, w *Workload, c Claim) (release func(context.Context) error, err error)
 	// Await waits for a condition; gone are UIDs of the Pods that the trigger ended (for Gone; Ready and RolledOut wait for
 	// them too). Its error says what is still missing, in the words of the controller where it gives some.

@@ -6,49 +6,64 @@ import (
 	"strconv"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drainproof/drainproof/internal/fault"
 )
 
-// scaling scales the Deployment to zero, as `kubectl scale --replicas=0` does.
+// scaling sets the replicas of a Deployment or StatefulSet, as `kubectl scale` does.
 type scaling struct {
-	client kubernetes.Interface
-	target Target
-	before int32
+	client     kubernetes.Interface
+	namespace  string
+	ref        ref
+	before, to int32
 
 	mu sync.Mutex
 	// sent is set before the request leaves: an answer that was lost may still have been obeyed.
 	sent bool
 }
 
+// newScaling scales the probe's Deployment to zero, and a workload to Target.Replicas.
 func newScaling(ctx context.Context, client kubernetes.Interface, t Target) (*scaling, error) {
-	scale, err := client.AppsV1().Deployments(t.Namespace).GetScale(ctx, t.Deployment, metav1.GetOptions{})
-	if err != nil {
-		return nil, fault.Measuref(err, "check the name, and the right to get deployments/scale",
-			"reading the scale of deployment %s/%s", t.Namespace, t.Deployment)
+	s := &scaling{client: client, namespace: t.Namespace, ref: t.workload()}
+	if s.ref.kind != "deployment" && s.ref.kind != "statefulset" {
+		return nil, fault.Usagef("choose another trigger: delete, evict, drain", "%s cannot be scaled: only a Deployment or a StatefulSet has replicas", s.object())
 	}
-	if scale.Spec.Replicas == 0 {
-		return nil, fault.Measuref(nil, "scale it up first", "deployment %s/%s has no replicas to take away", t.Namespace, t.Deployment)
+	if t.Replicas < 0 {
+		return nil, fault.Usagef("give the number of replicas to scale to, 0 or more", "%d replicas are none", t.Replicas)
 	}
-	return &scaling{client: client, target: t, before: scale.Spec.Replicas}, nil
+	if t.Deployment == "" {
+		s.to = int32(t.Replicas)
+	}
+	var err error
+	if s.before, err = s.get(ctx); err != nil {
+		return nil, fault.Measuref(err, "check the name, and the right to get "+s.ref.resource+"/scale", "reading the scale of %s", s.object())
+	}
+	switch {
+	case s.before == 0 && s.to == 0:
+		return nil, fault.Measuref(nil, "scale it up first", "%s has no replicas to take away", s.object())
+	case s.before == s.to:
+		return nil, fault.Usagef("scale to another number", "%s has %d replicas already: scaling it to as many would change nothing", s.object(), s.to)
+	}
+	return s, nil
 }
 
 func (*scaling) Kind() Kind        { return Scale }
-func (s *scaling) Subject() string { return "deployment/" + s.target.Deployment }
+func (s *scaling) Subject() string { return s.ref.String() }
+func (s *scaling) object() string  { return s.ref.kind + " " + s.namespace + "/" + s.ref.name }
 
-// Fire sets zero replicas. The API knows no UID precondition for a scale.
+// Fire sets the replicas. The API knows no UID precondition for a scale.
 func (s *scaling) Fire(ctx context.Context) error {
 	s.mu.Lock()
 	s.sent = true
 	s.mu.Unlock()
-	return s.set(ctx, 0)
+	return s.set(ctx, s.to)
 }
 
-// Undo sets the replicas of before, unless somebody has scaled the Deployment
+// Undo sets the replicas of before, unless somebody has scaled the workload
 // since, or it is gone.
 func (s *scaling) Undo(ctx context.Context) error {
 	s.mu.Lock()
@@ -56,23 +71,29 @@ func (s *scaling) Undo(ctx context.Context) error {
 	if !s.sent {
 		return nil
 	}
-	now, err := s.client.AppsV1().Deployments(s.target.Namespace).GetScale(ctx, s.target.Deployment, metav1.GetOptions{})
-	if err == nil && now.Spec.Replicas == 0 {
+	now, err := s.get(ctx)
+	if err == nil && now == s.to {
 		err = s.set(ctx, s.before)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fault.Measuref(err,
-			fmt.Sprintf("kubectl scale -n %s deployment/%s --replicas=%d", s.target.Namespace, s.target.Deployment, s.before),
-			"putting back the scale of deployment %s/%s", s.target.Namespace, s.target.Deployment)
+		return fault.Measuref(err, fmt.Sprintf("kubectl scale -n %s %s --replicas=%d", s.namespace, s.ref, s.before), "putting back the scale of %s", s.object())
 	}
 	s.sent = false
 	return nil
 }
 
+func (s *scaling) get(ctx context.Context) (int32, error) {
+	var scale autoscalingv1.Scale
+	err := s.client.AppsV1().RESTClient().Get().
+		Namespace(s.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
+		Do(ctx).Into(&scale)
+	return scale.Spec.Replicas, err
+}
+
 func (s *scaling) set(ctx context.Context, replicas int32) error {
 	err := s.client.AppsV1().RESTClient().Patch(types.MergePatchType).
-		Namespace(s.target.Namespace).Resource("deployments").Name(s.target.Deployment).SubResource("scale").
+		Namespace(s.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
 		Body([]byte(`{"spec":{"replicas":` + strconv.Itoa(int(replicas)) + `}}`)).
 		MaxRetries(0).Do(ctx).Error()
-	return explain(err, "scaling deployment", s.target.Namespace+"/"+s.target.Deployment)
+	return explain(err, "scaling "+s.ref.kind, s.namespace+"/"+s.ref.name)
 }

@@ -33,6 +33,11 @@ const (
 // Kinds lists those that `run` knows.
 func Kinds() []Kind { return []Kind{Delete, Evict, Scale, None} }
 
+// KindsForTest lists those that `test` knows.
+func KindsForTest() []Kind {
+	return []Kind{Rollout, Delete, ForceDelete, Evict, Scale, Drain, Kill, None}
+}
+
 // Target is what the trigger acts on.
 type Target struct {
 	Namespace  string
@@ -41,12 +46,19 @@ type Target struct {
 	Deployment string
 	// Workload is what a test ends, of Kind Deployment, StatefulSet, DaemonSet or Pod; empty where Deployment is set.
 	WorkloadKind, Workload string
+	// Trial is the id that a drain writes on the node that it cordons, so that another process can tell whose cordon it is.
+	Trial string
 	// Node holds the Pod (drain, kill); Container and ContainerID are what is killed.
 	Node, Container, ContainerID string
 	// Replicas is what a scale sets; Count how many Pods a delete, force-delete or evict ends, 0 meaning 1.
 	Replicas int
 	Count    int
+	// Pods are those that Count picks from, in this order; where it is empty, Pod is the only one.
+	Pods []PodID
 }
+
+// PodID is one Pod and no other of its name.
+type PodID struct{ Name, UID string }
 
 // Lengthy is a trigger that goes on after its first request was accepted.
 type Lengthy interface {
@@ -59,27 +71,31 @@ type Trigger interface {
 	// Kind and Subject name it in a record, such as delete and pod/probe-7d9.
 	Kind() Kind
 	Subject() string
-	// Fire sends exactly one request and returns when the API server has accepted it. It
-	// carries the Pod's UID as a precondition where the API allows it, so that no other Pod can be hit.
+	// Fire sends exactly one request and returns when the API server has accepted it. It carries
+	// the object's UID as a precondition where the API allows it, so that no other can be hit.
 	Fire(ctx context.Context) error
-	// Undo puts back what Fire changed (the scale); nil when there is nothing. Safe to call twice, and without Fire.
+	// Undo puts back what Fire and Finish changed: a scale, a cordon, a rollout that hangs, a Pod that no
+	// controller makes again. nil when there is nothing. Safe to call twice, and without Fire.
 	Undo(ctx context.Context) error
 }
 
 // New makes the trigger of one kind. It reads what Undo will need (the scale
-// before), so that Fire is one request. Errors are faults.
+// before, a bare Pod's manifest), so that Fire is one request. Errors are faults.
+// A kill is made by NewKill: it goes through the node, not through the API.
 func New(ctx context.Context, kind Kind, client kubernetes.Interface, t Target) (Trigger, error) {
 	switch kind {
-	case Delete:
-		return &deletion{client: client, target: t}, nil
-	case Evict:
-		return &eviction{client: client, target: t}, nil
+	case Delete, Evict, ForceDelete:
+		return newEnding(ctx, kind, client, t)
 	case Scale:
 		return newScaling(ctx, client, t)
+	case Rollout:
+		return newRestart(ctx, client, t)
+	case Drain:
+		return newDrain(ctx, client, t)
 	case None:
 		return none{target: t}, nil
 	default:
-		return nil, fault.Usagef("choose one of delete, evict, scale, none", "unknown trigger %q", kind)
+		return nil, fault.Usagef("choose one of rollout, delete, force-delete, evict, scale, drain, none", "unknown trigger %q", kind)
 	}
 }
 
@@ -87,6 +103,6 @@ func New(ctx context.Context, kind Kind, client kubernetes.Interface, t Target) 
 type none struct{ target Target }
 
 func (none) Kind() Kind                 { return None }
-func (n none) Subject() string          { return "pod/" + n.target.Pod }
+func (n none) Subject() string          { return n.target.subject() }
 func (none) Fire(context.Context) error { return nil }
 func (none) Undo(context.Context) error { return nil }

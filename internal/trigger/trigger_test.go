@@ -26,6 +26,8 @@ type server struct {
 	requests []string // "METHOD path body"
 	replicas int
 	answer   func(w http.ResponseWriter)
+	// routes answer "METHOD path" instead; they may use the fields without the lock.
+	routes map[string]func(w http.ResponseWriter, body []byte)
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,6 +36,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
 	w.Header().Set("Content-Type", "application/json")
+	if route := s.routes[r.Method+" "+r.URL.Path]; route != nil {
+		route(w, body)
+		return
+	}
 	if s.answer != nil {
 		s.answer(w)
 		return
@@ -74,7 +80,7 @@ func start(t *testing.T, s *server) kubernetes.Interface {
 	t.Helper()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: srv.URL})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: srv.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +94,7 @@ func TestFireIsOneRequestForThisVeryPod(t *testing.T) {
 	}{
 		{Delete, "/api/v1/namespaces/ns/pods/probe-1", "DELETE"},
 		{Evict, "/api/v1/namespaces/ns/pods/probe-1/eviction", "POST"},
+		{ForceDelete, "/api/v1/namespaces/ns/pods/probe-1", "DELETE"},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.kind), func(t *testing.T) {
@@ -112,8 +119,8 @@ func TestFireIsOneRequestForThisVeryPod(t *testing.T) {
 			if !strings.Contains(got[0], `"preconditions":{"uid":"uid-1"}`) {
 				t.Errorf("request %q lacks the UID precondition", got[0])
 			}
-			if strings.Contains(got[0], "gracePeriodSeconds") {
-				t.Errorf("request %q overrides the Pod's grace period", got[0])
+			if zero := strings.Contains(got[0], `"gracePeriodSeconds":0`); zero != (tt.kind == ForceDelete) {
+				t.Errorf("request %q: a grace period of zero is for force-delete alone", got[0])
 			}
 		})
 	}
@@ -153,7 +160,7 @@ func TestRefusalsAreFaultsThatSayWhatToDo(t *testing.T) {
 
 // A server that says "later" must not make Fire wait and send again: the trial's zero would be wrong.
 func TestFireIsNotRepeatedWhenTheServerSaysLater(t *testing.T) {
-	for _, kind := range []Kind{Delete, Evict} {
+	for _, kind := range []Kind{Delete, ForceDelete, Evict} {
 		s := &server{answer: func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			status(429, metav1.StatusReasonTooManyRequests)(w)
@@ -255,6 +262,11 @@ func TestEveryKindIsMadeAndNoOther(t *testing.T) {
 	for _, k := range Kinds() {
 		tr, err := New(t.Context(), k, client, target)
 		if err != nil || tr.Kind() != k || tr.Subject() == "" {
+			t.Errorf("%s: %v", k, err)
+		}
+	}
+	for _, k := range KindsForTest() {
+		if _, err := New(t.Context(), k, client, target); k != Kill && err != nil && strings.Contains(err.Error(), "unknown trigger") {
 			t.Errorf("%s: %v", k, err)
 		}
 	}

@@ -19,37 +19,58 @@ const module = "github.com/drainproof/drainproof/"
 var allowed = map[string][]string{
 	"cmd/drainproof": {"internal/cli"},
 	"internal/cli": {
-		"internal/experiment", "internal/trial", "internal/trigger", "internal/kube", "internal/traffic", "internal/probe", "internal/image",
+		"internal/experiment", "internal/trial", "internal/release", "internal/trigger", "internal/kube", "internal/kill", "internal/traffic", "internal/traffic/request", "internal/verdict",
+		"internal/probe", "internal/image", "internal/render/testview",
 		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
 		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/budget", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
 	},
-	"internal/experiment":         {"internal/trial", "internal/record", "internal/fault"},
-	"internal/trial":              {"internal/kube", "internal/trigger", "internal/traffic", "internal/probe", "internal/record", "internal/clock", "internal/fault"},
-	"internal/traffic":            {"internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
-	"internal/probe":              {"internal/wire", "internal/clock", "internal/fault"},
-	"internal/trigger":            {"internal/fault"},
-	"internal/kube":               {"internal/record", "internal/clock", "internal/fault"},
-	"internal/image":              {"internal/fault"},
-	"internal/localcluster":       {"internal/localcluster/parts", "internal/fault"},
-	"internal/localcluster/parts": {"internal/fault"},
-	"internal/render":             {"internal/record", "internal/stats"},
-	"internal/render/auditview":   {"internal/audit/finding"},
-	"internal/audit":              {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/record", "internal/fault"},
-	"internal/audit/rules":        {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/cmdline", "internal/audit/finding"},
-	"internal/audit/fix":          {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/finding", "internal/fault"},
-	"internal/audit/budget":       {"internal/audit/model", "internal/audit/cmdline", "internal/audit/finding"},
-	"internal/audit/model":        {"internal/audit/manifest", "internal/audit/cmdline"},
-	"internal/audit/source":       {"internal/audit/manifest", "internal/fault"},
-	"internal/audit/manifest":     {"internal/fault"},
-	"internal/audit/images":       {"internal/audit/cmdline"},
-	"internal/audit/cmdline":      {},
-	"internal/audit/finding":      {},
-	"internal/record":             {},
-	"internal/stats":              {},
-	"internal/wire":               {},
-	"internal/clock":              {},
-	"internal/fault":              {},
-	"schema":                      {},
+	"internal/experiment": {"internal/trial", "internal/record", "internal/fault"},
+	"internal/trial": {"internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
+		"internal/record", "internal/clock", "internal/fault"},
+	"internal/release": {"internal/trial", "internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
+		"internal/tally", "internal/explain", "internal/verdict", "internal/record", "internal/clock", "internal/fault"},
+	"internal/journal":                     {"internal/record", "internal/clock"},
+	"internal/vantage":                     {"internal/traffic", "internal/record", "internal/clock"},
+	"internal/probelog":                    {"internal/probe", "internal/record", "internal/clock"},
+	"internal/tally":                       {"internal/traffic/request", "internal/record", "internal/stats"},
+	"internal/explain":                     {"internal/figure", "internal/record"},
+	"internal/verdict":                     {"internal/figure", "internal/record", "internal/stats", "internal/fault"},
+	"internal/kill":                        {"internal/fault"},
+	"internal/rollout":                     {},
+	"internal/traffic":                     {"internal/traffic/request", "internal/traffic/request/eventloop", "internal/traffic/request/client", "internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
+	"internal/traffic/request":             {"internal/record", "internal/stats"},
+	"internal/traffic/request/http1":       {},
+	"internal/traffic/request/eventloop":   {"internal/traffic/request", "internal/traffic/request/http1", "internal/record", "internal/clock", "internal/fault"},
+	"internal/traffic/request/client":      {"internal/traffic/request", "internal/traffic/request/http1", "internal/traffic/request/client/held", "internal/record", "internal/clock", "internal/fault"},
+	"internal/traffic/request/client/held": {"internal/traffic/request", "internal/wire/websocket", "internal/record", "internal/clock", "internal/fault"},
+	"internal/wire/websocket":              {},
+	"internal/probe":                       {"internal/wire", "internal/wire/websocket", "internal/clock", "internal/fault"},
+	"internal/trigger":                     {"internal/fault"},
+	"internal/kube":                        {"internal/record", "internal/clock", "internal/fault"},
+	"internal/image":                       {"internal/fault"},
+	"internal/localcluster":                {"internal/localcluster/parts", "internal/fault"},
+	"internal/localcluster/parts":          {"internal/fault"},
+	"internal/render":                      {"internal/render/page", "internal/figure", "internal/record", "internal/stats"},
+	"internal/render/page":                 {"internal/figure", "internal/record"},
+	"internal/render/testview":             {"internal/render/page", "internal/figure", "internal/explain", "internal/verdict", "internal/record", "internal/stats"},
+	"internal/figure":                      {},
+	"internal/render/auditview":            {"internal/audit/finding"},
+	"internal/audit":                       {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/record", "internal/fault"},
+	"internal/audit/rules":                 {"internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/cmdline", "internal/audit/finding"},
+	"internal/audit/fix":                   {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/images", "internal/audit/finding", "internal/fault"},
+	"internal/audit/budget":                {"internal/audit/model", "internal/audit/cmdline", "internal/audit/finding"},
+	"internal/audit/model":                 {"internal/audit/manifest", "internal/audit/cmdline"},
+	"internal/audit/source":                {"internal/audit/manifest", "internal/fault"},
+	"internal/audit/manifest":              {"internal/fault"},
+	"internal/audit/images":                {"internal/audit/cmdline"},
+	"internal/audit/cmdline":               {},
+	"internal/audit/finding":               {},
+	"internal/record":                      {},
+	"internal/stats":                       {},
+	"internal/wire":                        {},
+	"internal/clock":                       {},
+	"internal/fault":                       {},
+	"schema":                               {},
 }
 
 // walls are modules that only some packages may reach.
@@ -69,7 +90,7 @@ var walls = []struct {
 }
 
 // lean packages must not reach Kubernetes' libraries even indirectly, so that they stay small and need no credentials.
-var lean = []string{"internal/probe", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render",
+var lean = []string{"internal/probe", "internal/traffic/request", "internal/tally", "internal/explain", "internal/verdict", "internal/journal", "internal/render/testview", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render",
 	"internal/audit", "internal/audit/source", "internal/audit/fix", "internal/audit/rules", "internal/render/auditview"}
 
 type pkg struct {
@@ -106,7 +127,7 @@ func TestImportsPointDown(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range list(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "internal/testkit") || slices.Contains([]string{"internal/arch", "internal/e2e", "internal/traffic/bench", "internal/audit/bench"}, name) {
+		if strings.HasPrefix(name, "internal/testkit") || slices.Contains([]string{"internal/arch", "internal/e2e", "internal/traffic/bench", "internal/audit/bench", "internal/traffic/request/bench"}, name) {
 			continue // tests may know everything
 		}
 		seen[name] = true

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,10 +14,14 @@ import (
 	"github.com/drainproof/drainproof/internal/experiment"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/localcluster"
+	"github.com/drainproof/drainproof/internal/probe"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/release"
 	"github.com/drainproof/drainproof/internal/traffic"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 	"github.com/drainproof/drainproof/internal/trial"
 	"github.com/drainproof/drainproof/internal/trigger"
+	"github.com/drainproof/drainproof/internal/verdict"
 )
 
 // bench is what the trials of one command share: the cluster, the image, the tool.
@@ -38,32 +43,31 @@ func (b *bench) connect(ctx context.Context) error {
 		return err
 	}
 	b.on = on
-	return b.ensureImage(ctx)
+	b.image, err = b.ensureImage(ctx, on, b.opts.cfg.Image)
+	return err
 }
 
-// ensureImage settles which image is run; into a local cluster it loads this very binary's.
-func (b *bench) ensureImage(ctx context.Context) error {
-	if b.opts.cfg.Image != "" {
-		b.image = b.opts.cfg.Image
-		return nil
+// ensureImage settles which image is run: the one that was asked for, or this very binary's, which it loads into a local cluster.
+func (a *app) ensureImage(ctx context.Context, on *chosen, asked string) (string, error) {
+	if asked != "" {
+		return asked, nil
 	}
 	img, ref, err := ownImage("", "")
 	if err != nil {
-		return err
+		return "", err
 	}
-	b.image = ref
-	if b.on.local == nil {
-		return nil // the kubelet says if it is not there; the error then tells how to load it
+	if on.local == nil {
+		return ref, nil // the kubelet says if it is not there; the error then tells how to load it
 	}
-	has, err := b.on.local.HasLoaded(ref)
+	has, err := on.local.HasLoaded(ref)
 	if err != nil || has {
-		return err
+		return ref, err
 	}
-	b.progress("loading image %s into cluster %s", ref, b.on.cluster)
-	if err := withImageFile(ctx, img, ref, func(path string) error { return b.on.local.LoadImage(ctx, path) }); err != nil {
-		return err
+	a.progress("loading image %s into cluster %s", ref, on.cluster)
+	if err := withImageFile(ctx, img, ref, func(path string) error { return on.local.LoadImage(ctx, path) }); err != nil {
+		return "", err
 	}
-	return b.on.local.MarkLoaded(ref)
+	return ref, on.local.MarkLoaded(ref)
 }
 
 // trial runs one trial on the bench's cluster; without an id it gets one of its own.
@@ -72,6 +76,9 @@ func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *r
 	cfg.Image = b.image
 	if ns := b.opts.namespace; ns != "" {
 		cfg.Namespace = &ns
+	}
+	if cfg.Traffic != nil {
+		return b.requests(ctx, id, cfg, arm.RequestPath, set)
 	}
 	return trial.Run(ctx, trial.Spec{
 		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
@@ -83,6 +90,25 @@ func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *r
 		Local:    traffic.StartLocal,
 		Progress: func(p trial.Phase, text string) { b.progress("   %-9s %s", p, text) },
 	})
+}
+
+// requests runs one trial of the probe under requests, as an experiment asks for it.
+func (b *bench) requests(ctx context.Context, id string, cfg record.Config, path string, set *record.Set) (*record.Record, error) {
+	t := cfg.Traffic
+	expect, err := trial.ParseExpect(request.Mode(t.Mode), t.Expect)
+	budget, berr := verdict.Parse("")
+	if err = errors.Join(err, berr); err != nil {
+		return &record.Record{Schema: record.Schema, Config: cfg, Completeness: record.Incomplete, Missing: []string{err.Error()}}, err
+	}
+	return b.release(ctx, release.Spec{
+		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
+		Budget: budget,
+		Plan: request.Plan{
+			Mode: request.Mode(t.Mode), Expect: expect, InstanceHeader: probe.HeaderInstance,
+			Target: request.Target{Scheme: "http", Path: path, Method: t.Method},
+			Limits: request.Limits{DNSNs: t.DNSNs, ConnectNs: t.ConnectNs, TLSNs: t.TLSNs, FirstByteNs: t.FirstByteNs, WholeNs: t.WholeNs},
+		},
+	}, b.on)
 }
 
 // ownedName is the name of a cluster that one command makes and removes. It
@@ -113,18 +139,35 @@ func (b *bench) dropCluster(ctx context.Context, _ experiment.Arm) error {
 	return localcluster.Down(ctx, b.stateDir(), b.fresh)
 }
 
-// refuseExisting stops before anything is touched when there is a record already.
+// refuseExisting stops before anything is touched when there is a record already, or none can be written.
 func (a *app) refuseExisting(dir string, force bool) error {
-	if force {
-		return nil
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return fault.Usagef("choose a folder with --out", "%s is not a folder", dir)
 	}
 	for _, name := range []string{record.FileName, record.FileName + ".gz"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && !force {
 			return fault.Usagef("choose another folder with --out, or overwrite it with --force", "%s exists already", filepath.Join(dir, name))
 		}
 	}
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return fault.Usagef("choose a folder with --out", "%s is not a folder", dir)
+	return canHold(dir)
+}
+
+// canHold sees that a folder, which need not be there yet, can be made and written to. It leaves nothing behind.
+func canHold(dir string) error {
+	at := dir
+	for {
+		_, err := os.Stat(at)
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(at) == at {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	f, err := os.CreateTemp(at, ".drainproof-*")
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return fault.Usagef("choose a folder that can be written with --out", "the output folder %s cannot be written: %v", dir, err)
 	}
 	return nil
 }

@@ -30,18 +30,21 @@ type Streams struct {
 	Getenv func(string) string
 	// InIsTerminal, OutIsTerminal and ErrIsTerminal say who is at the other end.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
-	// Width of the terminal behind Out in columns; 0 where there is none.
-	Width int
+	// Width and ErrWidth are those of the terminals behind Out and Err in columns; 0 where there is none.
+	Width, ErrWidth int
 }
 
 // System is the process's own surroundings.
 func System() Streams {
-	width := 0
-	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-		width = w
+	columns := func(f *os.File) int {
+		w, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0
+		}
+		return w
 	}
 	return Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Width: width,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Width: columns(os.Stdout), ErrWidth: columns(os.Stderr),
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -117,8 +120,8 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flagFault(c, err)
 	})
-	root.AddCommand(a.runCommand(), a.auditCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
-		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.workerCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.testCommand(), a.auditCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
+		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.probeHookCommand(), a.workerCommand(), a.versionCommand())
 	a.markStart(root)
 	return root
 }

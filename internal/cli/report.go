@@ -9,22 +9,30 @@ import (
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
+	"github.com/drainproof/drainproof/internal/render/testview"
+	"github.com/drainproof/drainproof/internal/verdict"
 	"github.com/drainproof/drainproof/schema"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	var output string
+	var compare, verbose bool
 	cmd := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Read records again: one trial's timeline, or the tables of a set",
 		Long: `Reads the records below the given folders. One trial: its timeline, flows and
 windows. Sets: per experiment and data plane the core table, the triggers, UDP and the
 dead-endpoint windows, as medians of per-repeat values with range and n. A set with a
-hole, or one that mixes tools, versions or data planes, is refused.`,
+hole, or one that mixes tools, versions or data planes, is refused.
+
+Tests of services are shown by themselves: one with its worst moments, a set as a table of
+its arms. --compare shows what a fix did: the trials before it, the trials after it, and
+what their number can prove.`,
 		Example: `  drainproof report out/demo
   drainproof report matrix
   drainproof report results/ -o markdown
-  drainproof report matrix -o json | jq '.sets[0]'`,
+  drainproof report matrix -o json | jq '.sets[0]'
+  drainproof report --compare before after`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fault.Usagef("give folders that `drainproof run --out` wrote", "report needs at least one folder or record")
@@ -35,32 +43,57 @@ hole, or one that mixes tools, versions or data planes, is refused.`,
 			if err := oneOf("output", output, "table", "json", "markdown"); err != nil {
 				return err
 			}
-			return a.report(args, output)
+			if compare {
+				return a.compare(args, output)
+			}
+			return a.report(args, output, verbose)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or markdown")
+	cmd.Flags().BoolVar(&compare, "compare", false, "two folders: the trials before a change, and those after it")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "of one trial: every event, every failure, and the reason for every window that was not measured")
 	return cmd
 }
 
-func (a *app) report(dirs []string, output string) error {
+// read gives the records below the folders; one that contradicts itself is refused.
+func (a *app) read(dirs ...string) ([]render.Input, error) {
 	paths, err := record.Find(dirs...)
 	if err != nil {
-		return recordFault(err)
+		return nil, recordFault(err)
 	}
 	var set []render.Input
 	for _, p := range paths {
 		rec, err := record.Read(p)
 		if err != nil {
-			return recordFault(err)
+			return nil, recordFault(err)
 		}
 		if problems := record.Validate(rec); len(problems) > 0 {
-			return fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
+			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
 		}
 		set = append(set, render.Input{Path: p, Record: rec})
 	}
-	if len(set) == 1 && output != "markdown" {
+	return set, nil
+}
+
+func (a *app) report(dirs []string, output string, verbose bool) error {
+	set, err := a.read(dirs...)
+	if err != nil {
+		return err
+	}
+	tests := 0
+	for _, in := range set {
+		if in.Record.IsTest() {
+			tests++
+		}
+	}
+	if tests > 0 && tests < len(set) {
+		return fault.Usagef("report them apart", "of %d records %d are tests of services, the others trials of flows", len(set), tests)
+	}
+	if len(set) == 1 && (output != "markdown" || tests == 1) {
 		rec := set[0].Record
-		if err := a.show(output, &rec); err != nil {
+		o := a.renderOptions()
+		o.Verbose = verbose
+		if err := a.showInput(output, set[0], o); err != nil {
 			return err
 		}
 		if rec.Completeness != record.Complete {
@@ -68,7 +101,39 @@ func (a *app) report(dirs []string, output string) error {
 		}
 		return nil
 	}
+	if tests > 0 {
+		return a.showTests(output, set)
+	}
 	return a.showSet(output, set)
+}
+
+// compare sets the trials of two folders beside each other.
+func (a *app) compare(dirs []string, output string) error {
+	if len(dirs) != 2 {
+		return fault.Usagef("give the folder of the trials before the change, and that of those after it", "--compare takes two folders, not %d", len(dirs))
+	}
+	var sides [2][]record.Record
+	for i, dir := range dirs {
+		set, err := a.read(dir)
+		if err != nil {
+			return err
+		}
+		for _, in := range set {
+			sides[i] = append(sides[i], in.Record)
+		}
+	}
+	c, err := verdict.Compare(sides[0], sides[1])
+	if err != nil {
+		return err
+	}
+	switch output {
+	case "json":
+		return writeJSON(a.Out, c)
+	case "markdown":
+		return testview.ComparisonMarkdown(a.Out, c)
+	default:
+		return testview.Comparison(a.Out, c, a.renderOptions())
+	}
 }
 
 // setFault turns a refused set into an answer: inconclusive.

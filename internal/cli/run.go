@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +13,9 @@ import (
 	"github.com/drainproof/drainproof/internal/experiment"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/release"
 	"github.com/drainproof/drainproof/internal/render"
+	"github.com/drainproof/drainproof/internal/render/testview"
 	"github.com/drainproof/drainproof/internal/trial"
 )
 
@@ -89,7 +93,7 @@ without them, the only local cluster that runs.`,
 
 // experiment turns the flags into what is to be run.
 func (o *runOptions) experiment(cmd *cobra.Command) (*experiment.Experiment, error) {
-	if err := oneOf("output", o.output, "table", "json"); err != nil {
+	if err := firstError(oneOf("output", o.output, "table", "json"), o.checkNames()); err != nil {
 		return nil, err
 	}
 	if o.file != "" {
@@ -127,6 +131,25 @@ func (o *runOptions) experiment(cmd *cobra.Command) (*experiment.Experiment, err
 	return experiment.Single(c, o.repeat), nil
 }
 
+var (
+	// namespaceForm is a DNS label (RFC 1123), as Kubernetes asks of a namespace's name.
+	namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// imageForm is an image reference as registries and container runtimes write it: a registry perhaps, a path, a tag and a digest perhaps.
+	imageForm = regexp.MustCompile(`^(([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*` +
+		`(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z0-9+._-]+:[0-9A-Fa-f]{32,})?$`)
+)
+
+// checkNames refuses names that no cluster could take.
+func (o *runOptions) checkNames() error {
+	switch {
+	case o.namespace != "" && !namespaceForm.MatchString(o.namespace):
+		return fault.Usagef("give lower-case letters, digits and hyphens, 63 at most", "--namespace %q cannot be the name of a namespace", o.namespace)
+	case o.cfg.Image != "" && !imageForm.MatchString(o.cfg.Image):
+		return fault.Usagef("give it as NAME:TAG or NAME@DIGEST, such as registry.example/drainproof:1", "--image %q cannot be the name of an image", o.cfg.Image)
+	}
+	return nil
+}
+
 func (a *app) run(cmd *cobra.Command, o *runOptions) error {
 	e, err := o.experiment(cmd)
 	if err != nil {
@@ -135,6 +158,9 @@ func (a *app) run(cmd *cobra.Command, o *runOptions) error {
 	single := o.file == "" && o.repeat == 1 && !o.freshCluster
 	if err := o.refuseIdle(cmd, single); err != nil {
 		return err
+	}
+	if o.namespace != "" && slices.ContainsFunc(e.Arms, func(arm experiment.Arm) bool { return arm.Config.Traffic != nil }) {
+		return fault.Usagef("leave it out", "--namespace %s: a trial of requests makes a namespace of its own", o.namespace)
 	}
 	if o.freshCluster && (o.cluster != "" || o.kubeconfig != "" || o.context != "") {
 		return fault.Usagef("leave one out", "--fresh-cluster makes its own cluster, and another one was named too")
@@ -219,14 +245,20 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 			case rec == nil:
 				a.progress("== %s, repeat %d of %d", arm.Name, repeat, e.Repeats)
 			case err == nil:
-				a.progress("   %s", trial.Describe(rec))
+				a.progress("   %s", describe(rec))
 			}
 		},
 	}
 	if err := experiment.Check(e, opts); err != nil {
 		return err
 	}
+	if err := canHold(dir); err != nil {
+		return err
+	}
 	if o.freshCluster {
+		if err := o.prepare(ctx, a); err != nil {
+			return err
+		}
 		name, err := ownedName("fresh", dir)
 		if err != nil {
 			return err
@@ -243,24 +275,64 @@ func (a *app) runSet(ctx context.Context, b *bench, e *experiment.Experiment) er
 		return err
 	}
 	a.progress("records: %s", dir)
+	tests := false
 	set := make([]render.Input, 0, len(records))
 	for _, r := range records {
 		set = append(set, render.Input{Path: experiment.TrialDir(dir, r.Set.Arm, r.Set.Repeat), Record: *r})
+		tests = tests || r.IsTest()
+	}
+	if tests {
+		return a.showTests(o.output, set)
 	}
 	return a.showSet(o.output, set)
 }
 
+// describe puts a record's outcome in one line.
+func describe(rec *record.Record) string {
+	if rec.IsTest() {
+		return release.Describe(rec)
+	}
+	return trial.Describe(rec)
+}
+
 // show renders one record on stdout.
 func (a *app) show(output string, rec *record.Record) error {
-	if output == "json" {
-		b, err := record.Encode(*rec)
+	return a.showInput(output, render.Input{Record: *rec}, a.renderOptions())
+}
+
+// showInput is show for a record that was read somewhere.
+func (a *app) showInput(output string, in render.Input, o render.Opts) error {
+	switch {
+	case output == "json":
+		b, err := record.Encode(in.Record)
 		if err != nil {
 			return err
 		}
 		_, err = a.Out.Write(b)
 		return err
+	case in.Record.IsTest() && output == "markdown":
+		return testview.Markdown(a.Out, in)
+	case in.Record.IsTest():
+		return testview.Summary(a.Out, in, o)
+	default:
+		return render.Trial(a.Out, in.Record, o)
 	}
-	return render.Trial(a.Out, *rec, a.renderOptions())
+}
+
+// showTests renders a set of tests of services: a table of its arms, or every record as JSON.
+func (a *app) showTests(output string, set []render.Input) error {
+	switch output {
+	case "json":
+		records := make([]record.Record, 0, len(set))
+		for _, in := range set {
+			records = append(records, in.Record)
+		}
+		return writeJSON(a.Out, records)
+	case "markdown":
+		return setFault(testview.MatrixMarkdown(a.Out, set))
+	default:
+		return setFault(testview.Matrix(a.Out, set, a.renderOptions()))
+	}
 }
 
 // showSet renders the tables of a set on stdout.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
 // closeWait bounds how long a worker may take to end once its input has ended.
@@ -32,6 +33,9 @@ type session struct {
 	hello   chan word
 	clocks  chan clockAnswer
 	opened  chan word
+	onces   chan word
+	batches chan request.Batch
+	pending *batchQueue
 	readEnd chan struct{} // closed when the reader has ended; err is set then
 	once    sync.Once
 
@@ -50,7 +54,7 @@ type clockAnswer struct {
 	reading    clock.Reading
 }
 
-func dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, options ...Option) (Session, error) {
+func dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, options ...Option) (*session, error) {
 	var d dialer
 	for _, o := range options {
 		o(&d)
@@ -58,10 +62,12 @@ func dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport
 	s := &session{
 		in: &lineWriter{w: stdin}, transport: closeTransport, queue: newNoteQueue(), notes: make(chan Note, 64),
 		hello: make(chan word, 1), clocks: make(chan clockAnswer, 1), opened: make(chan word, 1),
+		onces: make(chan word, 1), batches: make(chan request.Batch, 16), pending: newBatchQueue(),
 		readEnd: make(chan struct{}), told: map[string]*FlowReport{},
 	}
 	go s.read(stdout)
 	go s.forward()
+	go s.pending.forward(s.batches)
 	if err := s.greet(ctx, d.version); err != nil {
 		s.letGo()
 		<-s.readEnd
@@ -80,6 +86,7 @@ func (s *session) read(stdout io.Reader) {
 	s.err = err
 	s.mu.Unlock()
 	s.queue.close()
+	s.pending.close()
 	close(s.readEnd)
 }
 
@@ -109,6 +116,13 @@ func (s *session) hear(w word) error {
 		return offer(s.clocks, clockAnswer{id: w.ID, receivedNs: now, reading: *w.Clock})
 	case "opened", "refused":
 		return offer(s.opened, w)
+	case "once":
+		return offer(s.onces, w)
+	case "batch":
+		if w.Batch == nil {
+			return errors.New("a batch without content")
+		}
+		s.pending.put(*w.Batch)
 	case "note":
 		if w.Note == nil {
 			return errors.New("a note without content")
@@ -297,7 +311,7 @@ func (s *session) letGo() (err error) {
 }
 
 // startLocal runs the worker in this process, over two pipes: one protocol and one code for every vantage.
-func startLocal() (Session, error) {
+func startLocal() (*session, error) {
 	ordersOut, ordersIn := io.Pipe()
 	wordsOut, wordsIn := io.Pipe()
 	ended := make(chan struct{})

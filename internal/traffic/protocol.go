@@ -10,11 +10,12 @@ import (
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
 // The protocol between coordinator and worker: one JSON object a line.
 //
-//	worker       {"say":"hello","protocol":1,"version":"v1.2.3","pid":7,"clock":{...}}  first, unasked
+//	worker       {"say":"hello","protocol":2,"version":"v1.2.3","pid":7,"clock":{...}}  first, unasked
 //	coordinator  {"do":"clock","id":1}              worker  {"say":"clock","id":1,"clock":{...}}   16 times, one at a time
 //	coordinator  {"do":"plan","plan":{...}}         the durations, without flows
 //	coordinator  {"do":"flows","flows":[...]}       up to chunk of them, as often as needed
@@ -25,40 +26,51 @@ import (
 //	                                                worker  {"say":"report","report":{...}}        the rest of it; then the worker ends
 //	                                                worker  {"say":"refused","error":"..."}        in place of opened, for a plan it cannot hold
 //
+// For requests in place of flows:
+//
+//	coordinator  {"do":"once","requests":{...}}     worker  {"say":"once","answer":{...}}          one request, as often as asked
+//	coordinator  {"do":"requests","requests":{...}} worker  {"say":"opened"}                       sending has begun
+//	                                                worker  {"say":"batch","batch":{...}}          four times a second
+//	coordinator  {"do":"close"}                     worker  {"say":"batch",...} {"say":"report"}   once all that was under way has ended
+//
 // A worker ends when its input does. Lines are bounded by maxLine; whatever
 // cannot be decoded ends the session, as the two no longer understand each other.
 const (
-	protocolVersion = 1
-	maxLine         = 256 << 10
-	chunk           = 128
-	clockExchanges  = 16
+	protocolVersion = 2
+	// maxLine has room for a plan with a body of maxBody and for the largest batch.
+	maxLine        = 4 << 20
+	chunk          = 128
+	clockExchanges = 16
 	// failuresTold bounds the list of flows that could not be opened; their number is told in full.
 	failuresTold = 10
 )
 
 // order is what a coordinator says.
 type order struct {
-	Do    string     `json:"do"`
-	ID    int        `json:"id,omitempty"`
-	Plan  *Plan      `json:"plan,omitempty"`
-	Flows []FlowPlan `json:"flows,omitempty"`
+	Do       string        `json:"do"`
+	ID       int           `json:"id,omitempty"`
+	Plan     *Plan         `json:"plan,omitempty"`
+	Flows    []FlowPlan    `json:"flows,omitempty"`
+	Requests *request.Plan `json:"requests,omitempty"`
 }
 
 // word is what a worker says.
 type word struct {
-	Say      string         `json:"say"`
-	Protocol int            `json:"protocol,omitempty"`
-	Version  string         `json:"version,omitempty"`
-	PID      int            `json:"pid,omitempty"`
-	ID       int            `json:"id,omitempty"`
-	Clock    *clock.Reading `json:"clock,omitempty"`
-	Note     *Note          `json:"note,omitempty"`
-	Status   *Status        `json:"status,omitempty"`
-	Failures []string       `json:"failures,omitempty"`
-	Failed   int            `json:"failed,omitempty"`
-	Flows    []FlowReport   `json:"flows,omitempty"`
-	Report   *Report        `json:"report,omitempty"`
-	Error    string         `json:"error,omitempty"`
+	Say      string          `json:"say"`
+	Protocol int             `json:"protocol,omitempty"`
+	Version  string          `json:"version,omitempty"`
+	PID      int             `json:"pid,omitempty"`
+	ID       int             `json:"id,omitempty"`
+	Clock    *clock.Reading  `json:"clock,omitempty"`
+	Note     *Note           `json:"note,omitempty"`
+	Status   *Status         `json:"status,omitempty"`
+	Failures []string        `json:"failures,omitempty"`
+	Failed   int             `json:"failed,omitempty"`
+	Flows    []FlowReport    `json:"flows,omitempty"`
+	Report   *Report         `json:"report,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Batch    *request.Batch  `json:"batch,omitempty"`
+	Answer   *request.Answer `json:"answer,omitempty"`
 }
 
 // lineWriter writes whole lines, from several goroutines.

@@ -98,10 +98,10 @@ func TestWhatIsNoWorker(t *testing.T) {
 		"sh: drainproof: not found\n":                         "not found",
 		`{"say":"hello","protocol":99,"version":"v1"}` + "\n": "protocol 99",
 		"": "its output ended",
-		`{"say":"hello","protocol":1,"error":"no epoll"}` + "\n":   "no epoll",
-		`{"say":"hello","protocol":1}` + "\n{\"say\":\"song\"}\n":  "song",
+		`{"say":"hello","protocol":2,"error":"no epoll"}` + "\n":   "no epoll",
+		`{"say":"hello","protocol":2}` + "\n{\"say\":\"song\"}\n":  "song",
 		strings.Repeat("x", maxLine+1):                             "longer than",
-		`{"say":"hello","protocol":1}` + "\n{\"say\":\"clock\"}\n": "without a reading",
+		`{"say":"hello","protocol":2}` + "\n{\"say\":\"clock\"}\n": "without a reading",
 	} {
 		_, err := Dial(t.Context(), strings.NewReader(text), io.Discard, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -24,11 +24,27 @@ const (
 // worker is one run of Serve.
 type worker struct {
 	out    *lineWriter
-	holder holder
 	notes  *noteQueue
 	plan   Plan
 	opened bool
 	tasks  sync.WaitGroup
+	// mu guards holder and the engine in sending, which serve lets go of beside the reader of orders.
+	mu     sync.Mutex
+	holder holder
+	sending
+}
+
+// hold keeps the engine, so that it is let go of at the end, whoever ends first.
+func (w *worker) hold(h holder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holder = h
+}
+
+func (w *worker) held() holder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.holder
 }
 
 // errDone ends the reading of orders after the report.
@@ -42,21 +58,13 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, version string, lif
 		defer cancel()
 	}
 	w := &worker{out: &lineWriter{w: out}, notes: newNoteQueue()}
-	h, err := newEngine(w.notes.put)
 	now := clock.Read()
-	hello := word{Say: "hello", Protocol: protocolVersion, Version: version, PID: os.Getpid(), Clock: &now}
-	if err != nil {
-		hello.Error = err.Error()
-		_ = w.out.write(hello) // the engine's error is the one to return
+	if err := w.out.write(word{Say: "hello", Protocol: protocolVersion, Version: version, PID: os.Getpid(), Clock: &now}); err != nil {
 		return err
 	}
-	if err := w.out.write(hello); err != nil {
-		h.Close()
-		return err
-	}
-	w.holder = h
 	w.tasks.Go(w.tellNotes)
 
+	var err error
 	read := make(chan error, 1)
 	go func() { read <- lines(in, func(o order) error { return w.obey(ctx, o) }) }()
 	select {
@@ -73,7 +81,10 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, version string, lif
 		}
 	}
 	cancel()
-	w.holder.Close()
+	w.stopSending()
+	if h := w.held(); h != nil {
+		h.Close()
+	}
 	w.notes.close()
 	w.tasks.Wait()
 	if errors.Is(err, errDone) {
@@ -99,6 +110,10 @@ func (w *worker) obey(ctx context.Context, o order) error {
 		w.plan.Flows = append(w.plan.Flows, o.Flows...)
 	case "open":
 		return w.open(ctx)
+	case "once":
+		return w.once(ctx, o.Requests)
+	case "requests":
+		return w.startRequests(ctx, o.Requests)
 	case "close":
 		return w.close()
 	default:
@@ -112,8 +127,13 @@ func (w *worker) open(ctx context.Context) error {
 		return errors.New("a second order to open")
 	}
 	w.opened = true
+	h, err := newEngine(w.notes.put)
+	if err != nil {
+		return w.out.write(word{Say: "refused", Error: err.Error()})
+	}
+	w.hold(h)
 	done := make(chan []string, 1)
-	if err := w.holder.Open(w.plan, func(failures []string) { done <- failures }); err != nil {
+	if err := h.Open(w.plan, func(failures []string) { done <- failures }); err != nil {
 		return w.out.write(word{Say: "refused", Error: err.Error()})
 	}
 	w.plan = Plan{}
@@ -127,7 +147,7 @@ func (w *worker) open(ctx context.Context) error {
 			case failures := <-done:
 				_ = w.out.write(word{Say: "opened", Failed: len(failures), Failures: failures[:min(len(failures), failuresTold)]})
 			case <-t.C:
-				s := w.holder.Status()
+				s := h.Status()
 				// A coordinator that is gone shows itself by the end of in.
 				_ = w.out.write(word{Say: "status", Status: &s})
 			}
@@ -169,9 +189,17 @@ func (w *worker) tellNotes() {
 
 // close writes the report, after all notes.
 func (w *worker) close() error {
-	r := w.holder.Close()
-	if r == nil {
-		return errors.New("a second order to close")
+	if w.collector != nil {
+		if err := w.concludeRequests(); err != nil {
+			return err
+		}
+		return errDone
+	}
+	r := &Report{} // of a session that was never opened
+	if h := w.held(); h != nil {
+		if r = h.Close(); r == nil {
+			return errors.New("a second order to close")
+		}
 	}
 	w.notes.close()
 	<-w.notes.done()

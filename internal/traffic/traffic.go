@@ -178,7 +178,13 @@ type Session interface {
 
 // StartLocal runs the client in this process. Only on Linux; elsewhere the
 // error says to use vantage pod.
-func StartLocal() (Session, error) { return startLocal() }
+func StartLocal() (Session, error) {
+	s, err := startLocal()
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // Option changes how Dial works.
 type Option func(*dialer)
@@ -191,7 +197,11 @@ func ExpectVersion(v string) Option { return func(d *dialer) { d.version = v } }
 // never opened serves to learn a clock alone. closeTransport is called once, at the
 // end or when ctx ends during the handshake, and must make a pending read of stdout return.
 func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, options ...Option) (Session, error) {
-	return dial(ctx, stdout, stdin, closeTransport, options...)
+	s, err := dial(ctx, stdout, stdin, closeTransport, options...)
+	if err != nil {
+		return nil, err // no pointer that is nil inside an interface that is not
+	}
+	return s, nil
 }
 
 // Serve is the worker: it obeys one coordinator on in and out until in ends,

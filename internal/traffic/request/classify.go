@@ -7,7 +7,10 @@ func Classify(m Mode, expect []StatusRange, e End, status int) record.RequestOut
 	began := e.Phase == record.PhaseBody
 	switch e.Kind {
 	case EndAnswered:
-		if m.Held() && m != GRPCStream || expected(expect, status) {
+		switch {
+		case m == WebSocket && status != 0 && status != switching:
+			return record.HTTPError // in place of the switch of protocols
+		case m.Held() && m != GRPCStream, expected(expect, status):
 			return record.OK
 		}
 		if m == GRPC || m == GRPCStream {
@@ -54,7 +57,13 @@ func Classify(m Mode, expect []StatusRange, e End, status int) record.RequestOut
 	}
 }
 
+// switching is the status that opens a WebSocket (RFC 6455, 4.2.2).
+const switching = 101
+
 func ofErrno(e End) record.RequestOutcome {
+	if e.Phase == record.PhaseDNS && ofServer(e.Errno) {
+		return record.DNSFailure // the name server's end, not the workload's
+	}
 	switch e.Errno {
 	case "ECONNREFUSED":
 		return record.Refused
@@ -72,14 +81,26 @@ func ofErrno(e End) record.RequestOutcome {
 	case "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN":
 		return record.Unreachable
 	case "ETIMEDOUT":
-		if e.Phase == record.PhaseConnect {
+		switch e.Phase {
+		case record.PhaseConnect:
 			return record.ConnectTimeout
+		case record.PhaseTLS:
+			return record.TLSFailure
 		}
 		return record.ResponseTimeout
 	default:
 		// EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM, EPERM and the like: nothing that the workload did.
 		return record.ClientLimited
 	}
+}
+
+// ofServer reports whether an errno speaks of the other side or the way to it, and not of this machine.
+func ofServer(errno string) bool {
+	switch errno {
+	case "ECONNREFUSED", "ECONNRESET", "EPIPE", "ECONNABORTED", "ENETRESET", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "ETIMEDOUT":
+		return true
+	}
+	return false
 }
 
 func expected(ranges []StatusRange, status int) bool {
@@ -93,7 +114,7 @@ func expected(ranges []StatusRange, status int) bool {
 
 // Retryable reports whether a client may send such a request again without asking its user: nothing of a response had
 // come, and either the server said that it had not taken it on, or the connection was a kept one that the
-// server closed (RFC 9110, 9.2.2 allows it for idempotent methods), or it never was established.
+// server closed (RFC 9110, 9.2.2 allows it for idempotent methods), or none was established.
 func Retryable(o record.RequestOutcome, reused, idempotent bool) bool {
 	switch o {
 	case record.Refused, record.Unreachable, record.ConnectTimeout, record.GoawayUnprocessed:

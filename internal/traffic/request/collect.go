@@ -2,6 +2,8 @@ package request
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/drainproof/drainproof/internal/record"
@@ -27,7 +29,7 @@ type Collector struct {
 
 // NewCollector collects for one plan.
 func NewCollector(p Plan) *Collector {
-	return &Collector{plan: p, idempotent: p.Mode != GRPC && Idempotent(p.Target.Method), names: map[string]int32{}, late: stats.NewDelays(), limits: map[string]int{}}
+	return &Collector{plan: p, idempotent: !p.Mode.Held() && p.Mode != GRPC && Idempotent(p.Target.Method), names: map[string]int32{}, late: stats.NewDelays(), limits: map[string]int{}}
 }
 
 // Done takes one result.
@@ -40,8 +42,8 @@ func (c *Collector) Done(r Result) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sent++
 	if r.SentNs != 0 {
+		c.sent++
 		s.LateNs = r.SentNs - r.PlannedNs
 		c.late.Record(max(s.LateNs, 0))
 	}
@@ -60,7 +62,7 @@ func (c *Collector) Done(r Result) {
 	}
 	c.failures = append(c.failures, Failed{
 		PlannedNs: r.PlannedNs, SentNs: r.SentNs, EndedNs: r.EndedNs, User: user, Outcome: outcome, Phase: r.End.Phase, Kind: r.End.Kind,
-		Errno: r.End.Errno, Message: r.End.Message, Reused: r.Reused, Retryable: Retryable(outcome, r.Reused, c.idempotent),
+		Errno: r.End.Errno, Message: bounded(r.End.Message), Reused: r.Reused, Retryable: Retryable(outcome, r.Reused, c.idempotent),
 		Status: r.Status, Answered: r.End.Kind == EndAnswered, Instance: r.Instance, BytesReceived: r.BytesReceived,
 		Local: written(r.Local), Remote: written(r.Remote), ConnOpenedNs: r.ConnOpenedNs, ConnRequests: r.ConnRequests,
 	})
@@ -73,9 +75,21 @@ func (c *Collector) Reconnected() {
 	c.mu.Unlock()
 }
 
-// intern gives the number of a name; the caller holds mu.
+const (
+	// maxName is what an object's name may have. maxNames bounds what a server that invents a new name for each answer can take.
+	maxName  = 253
+	maxNames = 10_000
+)
+
+// intern gives the number of a name, -1 for one too many; the caller holds mu.
 func (c *Collector) intern(name string) int32 {
+	if len(name) > maxName {
+		name = name[:maxName]
+	}
 	i, ok := c.names[name]
+	if !ok && len(c.names) >= maxNames {
+		return -1
+	}
 	if !ok {
 		i = int32(len(c.names))
 		c.names[name] = i
@@ -89,7 +103,7 @@ func limitName(e End) string {
 		return e.Errno
 	}
 	if e.Message != "" {
-		return e.Message
+		return bounded(e.Message)
 	}
 	return string(EndClientLimit)
 }
@@ -104,20 +118,17 @@ func written(a netip.AddrPort) string {
 // Take gives up to maxSamples samples and maxFailures failures that were not taken yet; more says that some are left.
 func (c *Collector) Take(maxSamples, maxFailures int) (b Batch, more bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	samples := c.samples[:min(len(c.samples), maxSamples)]
-	c.samples = c.samples[len(samples):]
-	failures := c.failures[:min(len(c.failures), maxFailures)]
-	c.failures = c.failures[len(failures):]
-	b = Batch{Samples: EncodeSamples(samples), Count: len(samples), Names: c.fresh, Failures: failures, Reconnects: c.reconnects}
+	n := min(len(c.samples), maxSamples)
+	samples := slices.Clip(c.samples[:n])
+	c.samples = c.samples[n:]
+	n = min(len(c.failures), maxFailures)
+	b = Batch{Count: len(samples), Names: c.fresh, Failures: slices.Clip(c.failures[:n]), Reconnects: c.reconnects}
+	c.failures = c.failures[n:]
 	c.fresh, c.reconnects = nil, 0
-	if len(c.samples) == 0 {
-		c.samples = nil
-	}
-	if len(c.failures) == 0 {
-		c.failures = nil
-	}
-	return b, len(c.samples) > 0 || len(c.failures) > 0
+	more = len(c.samples) > 0 || len(c.failures) > 0
+	c.mu.Unlock()
+	b.Samples = EncodeSamples(samples) // outside: an engine waits to hand over its next result
+	return b, more
 }
 
 // lateLimitNs is the lateness at the 99th percentile from which the client counts as fallen behind. It is a
@@ -136,4 +147,34 @@ func (c *Collector) Health() record.ClientHealth {
 	p99, _ := c.late.QuantileNs(0.99)
 	h.FellBehind = p99 > lateLimitNs || len(h.Limits) > 0
 	return h
+}
+
+// Answer is what became of a single request.
+type Answer struct {
+	Outcome  record.RequestOutcome `json:"outcome"`
+	Status   int                   `json:"status"`
+	Phase    record.RequestPhase   `json:"phase"`
+	Errno    string                `json:"errno,omitempty"`
+	Message  string                `json:"message,omitempty"`
+	Instance string                `json:"instance,omitempty"`
+	Remote   string                `json:"remote,omitempty"`
+	TookNs   int64                 `json:"took_ns"`
+}
+
+// AnswerOf judges one result.
+func AnswerOf(p Plan, r Result) Answer {
+	return Answer{
+		Outcome: Classify(p.Mode, p.Expect, r.End, r.Status), Status: r.Status, Phase: r.End.Phase, Errno: r.End.Errno, Message: bounded(r.End.Message),
+		Instance: r.Instance, Remote: written(r.Remote), TookNs: r.EndedNs - r.SentNs,
+	}
+}
+
+// maxMessage bounds what a server's or library's words may take in a record.
+const maxMessage = 200
+
+func bounded(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage], "") + "..."
 }

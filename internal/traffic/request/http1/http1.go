@@ -4,41 +4,58 @@
 // It must not know sockets, schedules or outcomes.
 package http1
 
-import "errors"
-
-// ErrMalformed: the bytes are no HTTP/1.x response.
-var ErrMalformed = errors.New("not an HTTP/1.x response")
+import (
+	"strconv"
+	"strings"
+)
 
 // Header is one request header.
 type Header struct{ Name, Value string }
 
 // AppendRequest writes one request: the request line, Host, the headers, Content-Length where there is
-// a body or the method demands it, Connection: close if close.
+// a body or the method demands it, Connection: close if close. Headers that say the same (Host, Content-Length,
+// Transfer-Encoding, Connection) are left out, so that what is written once is never said twice. Everything else stands as given.
 func AppendRequest(b []byte, method, path, host string, headers []Header, body []byte, close bool) []byte {
-	panic("not built yet")
+	b = append(b, method...)
+	b = append(b, ' ')
+	b = append(b, path...)
+	b = append(b, " HTTP/1.1\r\n"...)
+	b = appendField(b, "Host", host)
+	for _, h := range headers {
+		if !framing(h.Name) {
+			b = appendField(b, h.Name, h.Value)
+		}
+	}
+	if len(body) > 0 || announcesBody(method) {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, int64(len(body)), 10)
+		b = append(b, "\r\n"...)
+	}
+	if close {
+		b = appendField(b, "Connection", "close")
+	}
+	b = append(b, "\r\n"...)
+	return append(b, body...)
 }
 
-// Parser reads one response after another. The zero value is not ready: call Reset for each request.
-type Parser struct {
-	// Status is known once HeaderDone.
-	Status     int
-	HeaderDone bool
-	// KeepAlive: the connection may carry another request after this response.
-	KeepAlive bool
-	// Bytes of the response that were consumed.
-	Bytes int64
-	// Instance is the value of the header that NewParser was told; empty without. It is valid until the next Feed or Reset.
-	Instance []byte
+func appendField(b []byte, name, value string) []byte {
+	b = append(b, name...)
+	b = append(b, ": "...)
+	b = append(b, value...)
+	return append(b, "\r\n"...)
 }
 
-// NewParser makes a parser that notices the header instanceHeader (any case); empty for none.
-func NewParser(instanceHeader string) *Parser { panic("not built yet") }
+// framing tells the fields that say where a message goes, where it ends and what follows it.
+func framing(name string) bool {
+	for _, f := range []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"} {
+		if strings.EqualFold(name, f) {
+			return true
+		}
+	}
+	return false
+}
 
-// Reset expects the response to a request of that method.
-func (p *Parser) Reset(method string) { panic("not built yet") }
-
-// Feed takes bytes: n were consumed, done says that the response is whole. Interim responses (1xx) are passed over. Errors wrap ErrMalformed.
-func (p *Parser) Feed(b []byte) (n int, done bool, err error) { panic("not built yet") }
-
-// EOF says whether the response is whole if the connection ends here (a body without length is).
-func (p *Parser) EOF() (done bool) { panic("not built yet") }
+// announcesBody tells the methods whose requests say Content-Length: 0 as well (RFC 9110, 8.6).
+func announcesBody(method string) bool {
+	return method == "POST" || method == "PUT" || method == "PATCH"
+}

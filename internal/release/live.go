@@ -1,0 +1,174 @@
+package release
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/kube"
+	"github.com/drainproof/drainproof/internal/record"
+)
+
+// Live is a look at a trial while requests are sent.
+type Live struct {
+	Phase Phase
+	// SinceTrigger is negative before it; its size is then how long requests have been sent.
+	SinceTrigger time.Duration
+	Fired        bool
+	// Rate is requests per second that ended since the look before.
+	Rate   float64
+	Counts map[record.RequestOutcome]int64
+	Pods   []PodState
+}
+
+// PodState is what the API last told of one Pod.
+type PodState struct {
+	Name string
+	// State is pending, running, ready, terminating or gone.
+	State string
+}
+
+// podStates follows the workload's Pods. Safe for concurrent use.
+type podStates struct {
+	mu     sync.Mutex
+	states map[string]string // by name
+	order  []string
+	noted  map[string]bool
+	// containers holds, by Pod, the name and id of the container that started last.
+	containers map[string][2]string
+}
+
+func (p *podStates) take(f kube.Fact) {
+	if f.Kind == record.ContainerStarted {
+		p.started(f)
+	}
+	state := ""
+	switch f.Kind {
+	case record.PodAdded:
+		state = "pending"
+	case record.ContainerStarted:
+		state = "running"
+	case record.PodReady:
+		state = "ready"
+	case record.PodNotReady:
+		state = "running"
+	case record.PodTerminating:
+		state = "terminating"
+	case record.PodRemoved:
+		state = "gone"
+	default:
+		return
+	}
+	name := record.PodOf(f.Subject)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.states == nil {
+		p.states = map[string]string{}
+	}
+	before, known := p.states[name]
+	if !known {
+		p.order = append(p.order, name)
+	}
+	// A Pod that terminates stays so, whatever its containers do.
+	if before == "terminating" && state != "gone" {
+		return
+	}
+	p.states[name] = state
+}
+
+func (p *podStates) started(f kube.Fact) {
+	id, _ := f.Detail["container_id"].(string)
+	parts := strings.Split(f.Subject, "/") // container/POD/NAME
+	if id == "" || len(parts) != 3 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.containers == nil {
+		p.containers = map[string][2]string{}
+	}
+	p.containers[parts[1]] = [2]string{parts[2], id}
+}
+
+// container gives the name and id of the Pod's container that started last; empty where none was seen.
+func (p *podStates) container(pod string) (name, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.containers[pod]
+	return c[0], c[1]
+}
+
+// onceNote passes a sentence on the first time that it is said.
+func (p *podStates) onceNote(sentence string, note func(string, ...any)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noted == nil {
+		p.noted = map[string]bool{}
+	}
+	if !p.noted[sentence] {
+		p.noted[sentence] = true
+		note("%s", sentence)
+	}
+}
+
+// shown lists the Pods that are there, and those gone last.
+func (p *podStates) shown() []PodState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []PodState
+	for _, name := range p.order {
+		out = append(out, PodState{name, p.states[name]})
+	}
+	slices.SortStableFunc(out, func(a, b PodState) int {
+		gone := func(s PodState) int {
+			if s.State == "gone" {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Compare(gone(a), gone(b))
+	})
+	return out
+}
+
+const liveEvery = 500 * time.Millisecond
+
+// startLive tells how it goes until the returned function is called.
+func (r *running) startLive() (stop func()) {
+	if r.deps.Live == nil {
+		return func() {}
+	}
+	began := clock.MonoNs()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(liveEvery)
+		defer t.Stop()
+		var before int64
+		last := began
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+			}
+			now := clock.MonoNs()
+			phase, zero := r.now()
+			l := Live{Phase: phase, Counts: r.tally.counts(), Pods: r.pods.shown(), SinceTrigger: time.Duration(began - now)}
+			if zero != 0 {
+				l.Fired, l.SinceTrigger = true, time.Duration(now-zero)
+			}
+			var total int64
+			for _, n := range l.Counts {
+				total += n
+			}
+			l.Rate = float64(total-before) / (float64(now-last) / 1e9)
+			before, last = total, now
+			r.deps.Live(l)
+		}
+	}()
+	return func() { close(done); <-ended }
+}

@@ -1,0 +1,270 @@
+// Package release runs one trial of a workload under requests, a user's own or
+// the probe as an experiment deploys it, through its phases - preflight, deploy, attach,
+// before, trigger, observe, after, collect - and puts back whatever it changed, also when it is interrupted.
+//
+// It is where kube, trigger and traffic meet for requests, as trial is for
+// flows. It must not know the command line or how a result is drawn; what a failure means,
+// tally, explain and verdict say.
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/journal"
+	"github.com/drainproof/drainproof/internal/kube"
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic"
+	"github.com/drainproof/drainproof/internal/traffic/request"
+	"github.com/drainproof/drainproof/internal/trial"
+	"github.com/drainproof/drainproof/internal/trigger"
+	"github.com/drainproof/drainproof/internal/verdict"
+)
+
+// Phase of a trial, in order.
+type Phase string
+
+const (
+	Preflight Phase = "preflight"
+	Deploy    Phase = "deploy"
+	Attach    Phase = "attach"
+	Before    Phase = "before"
+	Fire      Phase = "trigger"
+	Observe   Phase = "observe"
+	After     Phase = "after"
+	Collect   Phase = "collect"
+	PutBack   Phase = "put back"
+)
+
+// Timeouts of the steps that wait for others.
+const (
+	deployTimeout = 90 * time.Second
+	attachTimeout = 30 * time.Second
+	undoTimeout   = 90 * time.Second
+	// claimSlack is how much longer than planned a claim on the workload holds.
+	claimSlack = 2 * time.Minute
+)
+
+// Spec is what to run.
+type Spec struct {
+	// ID of the trial, as trial.NewID makes them; empty for a new one.
+	ID string
+	// Config must be complete and valid; its Traffic is not nil.
+	Config record.Config
+	Set    *record.Set
+	Tool   record.Tool
+	// Cluster or Context names the cluster for the record; one is empty.
+	Cluster, Context string
+	// Kernel is this machine's kernel release.
+	Kernel string
+	CPUs   int
+	// Ref is the workload; not looked at where Config.Probe asks for the bundled one.
+	Ref kube.Ref
+	// Service and Port (a name or a number) choose how to reach it, where there are several; empty for the only one.
+	Service, Port string
+	// Pod names the Pod to end, where the trigger ends single ones; empty for the first by name.
+	Pod string
+	// Plan is what each client sends, but for rate, users and, unless URL was given, the address.
+	Plan request.Plan
+	// Budget judges the record.
+	Budget verdict.Budget
+}
+
+// API is the cluster.
+type API interface {
+	kube.API
+	kube.Workloads
+	// DeployKiller makes a privileged Pod on a node, from which a process there can be ended.
+	DeployKiller(ctx context.Context, namespace, trial, image, node string, timeout time.Duration) (kube.PodRef, error)
+}
+
+// Deps is what a trial works with.
+type Deps struct {
+	API        API
+	NewTrigger func(context.Context, trigger.Kind, trigger.Target) (trigger.Trigger, error)
+	// Local starts a client in this process (vantage host).
+	Local func() (traffic.Sender, error)
+	// Progress is called at each step, from one goroutine at a time.
+	Progress func(Phase, string)
+	// Live, where set, is called twice a second while requests are sent, from one goroutine.
+	Live func(Live)
+}
+
+// Run runs one trial. The record is never nil: where an error came before the end, it is marked incomplete and
+// says what is missing. Everything created is gone when Run returns, and what was changed is put back, or the error
+// says what is left and how to remove it.
+func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
+	now := time.Now()
+	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, trial.NewID(now)), journal: journal.New(), bootID: clock.BootID()}
+	r.tally = newCounter()
+	traffic := *s.Config.Traffic
+	r.cfg.Traffic = &traffic
+	r.rec = &record.Record{
+		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Set: s.Set,
+		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
+		Notes: []string{}, Completeness: record.Incomplete, Missing: []string{},
+		Summary: record.Summary{TCP: map[record.Outcome]int{}, UDP: map[record.Outcome]int{}},
+	}
+	r.rec.Environment = record.Environment{
+		Cluster: s.Cluster, Context: s.Context, Image: s.Config.Image, Nodes: []record.Node{},
+		Kernel: s.Kernel, CPUs: s.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: r.bootID,
+	}
+	r.rec.Clocks = append(r.rec.Clocks, record.Clock{Name: "harness", BootID: r.bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"})
+
+	err := r.steps(ctx)
+	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
+	if interrupted {
+		r.journal.Harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
+		err = &interruptedError{phase, ctx.Err()}
+		r.rec.Missing = append(r.rec.Missing, err.Error())
+	} else if err != nil {
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", phase, err))
+	}
+	r.collect(context.WithoutCancel(ctx))
+	uerr := r.putBack(context.WithoutCancel(ctx))
+	if uerr != nil {
+		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
+	}
+	r.assemble()
+	switch {
+	case uerr != nil:
+		return r.rec, fault.Measuref(errors.Join(err, uerr), "put back what is left with `drainproof cleanup`, once the cluster answers", "trial %s ended with things left in the cluster", r.id)
+	case interrupted:
+		return r.rec, fault.Measuref(err, "run it again; what this trial had changed in the cluster has been put back", "trial %s", r.id)
+	}
+	return r.rec, err
+}
+
+// interruptedError: somebody ended the trial early. A person knows that without the context's words for it.
+type interruptedError struct {
+	phase Phase
+	cause error
+}
+
+func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted in the phase %q", e.phase) }
+
+func (e *interruptedError) Unwrap() error { return e.cause }
+
+// running is one trial under way.
+type running struct {
+	spec    Spec
+	deps    Deps
+	cfg     record.Config
+	id      string
+	bootID  string
+	journal *journal.Journal
+	rec     *record.Record
+
+	// namespace is the trial's own, for the workers and the probe; empty until it is made.
+	namespace string
+	workload  *kube.Workload
+	plan      request.Plan
+	workers   []kube.PodRef
+	clients   []*client
+	tally     *counter
+	reading   sync.WaitGroup
+	following sync.WaitGroup
+	pods      podStates
+	// ended are UIDs of the Pods that the trigger ends.
+	ended []string
+	// lengthy is the fired trigger where it has more to do; nil otherwise.
+	lengthy trigger.Lengthy
+	// mu guards what the live line reads beside: phase, fired and zeroMonoNs are written under it, by one goroutine.
+	mu          sync.Mutex
+	phase       Phase
+	fired       bool
+	zeroMonoNs  int64
+	overMonoNs  int64 // the end of the disruption; 0 where it was not seen
+	stops       []func()
+	undos       []undo
+	requestsRan bool
+}
+
+type undo struct {
+	what string
+	do   func(context.Context) error
+}
+
+func (r *running) enter(p Phase, format string, args ...any) {
+	r.setPhase(p)
+	r.say(format, args...)
+}
+
+func (r *running) setPhase(p Phase) {
+	r.mu.Lock()
+	r.phase = p
+	r.mu.Unlock()
+}
+
+// setZero sets the instant of the trigger.
+func (r *running) setZero(monoNs int64) {
+	r.mu.Lock()
+	r.fired, r.zeroMonoNs = true, monoNs
+	r.mu.Unlock()
+}
+
+// now gives the phase and the zero, 0 before the trigger, for the live line.
+func (r *running) now() (p Phase, zeroMonoNs int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.phase, r.zeroMonoNs
+}
+
+func (r *running) say(format string, args ...any) {
+	if r.deps.Progress != nil {
+		r.deps.Progress(r.phase, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *running) note(format string, args ...any) {
+	r.rec.Notes = append(r.rec.Notes, fmt.Sprintf(format, args...))
+}
+
+func (r *running) steps(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.after} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack undoes in reverse order; every step is tried.
+func (r *running) putBack(ctx context.Context) error {
+	if len(r.undos) == 0 {
+		return nil
+	}
+	r.enter(PutBack, "putting back what this trial changed")
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(r.undos) - 1; i >= 0; i-- {
+		if err := r.undos[i].do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("putting back %s: %w", r.undos[i].what, err))
+		}
+	}
+	r.undos = nil
+	return errors.Join(errs...)
+}
+
+// pause waits, or ends early with ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

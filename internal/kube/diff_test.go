@@ -202,6 +202,30 @@ func TestDiffDeployment(t *testing.T) {
 	}
 }
 
+func TestDiffStatefulSet(t *testing.T) {
+	scaled := func(n int32) *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: &n}}
+	}
+	if got := diffStatefulSet(nil, scaled(3)); got != nil {
+		t.Errorf("the first sight is no change: %v", got)
+	}
+	if d := cmp.Diff([]string{"workload-scaled workload/db spec_replicas=2"}, brief(diffStatefulSet(scaled(3), scaled(2)))); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRevisionOfAPod(t *testing.T) {
+	for _, label := range []string{"pod-template-hash", "controller-revision-hash"} {
+		p := pod("a", func(p *corev1.Pod) { p.Labels[label] = "7d9" })
+		if got := diffPod(nil, p)[0].Detail["revision"]; got != "7d9" {
+			t.Errorf("%s: revision %v", label, got)
+		}
+	}
+	if got, ok := diffPod(nil, pod("a"))[0].Detail["revision"]; ok {
+		t.Errorf("a bare Pod has revision %v", got)
+	}
+}
+
 func TestDiffEvent(t *testing.T) {
 	event := func(reason string, count int32) *corev1.Event {
 		return &corev1.Event{

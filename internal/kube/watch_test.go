@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 )
 
@@ -232,6 +233,30 @@ func TestWatchListsAgainAfter410(t *testing.T) {
 }
 
 // An API server that is killed and comes back: the gap lasts from one to the other.
+func TestWatchedObjectsAreChosen(t *testing.T) {
+	chosen := func(s WatchSpec) string {
+		var all []string
+		for _, r := range (&Cluster{client: fake.NewClientset()}).resources(s) {
+			all = append(all, strings.TrimSpace(r.name+" "+r.options.LabelSelector+r.options.FieldSelector))
+		}
+		return strings.Join(all, ", ")
+	}
+	const events = ", events involvedObject.kind=Pod,reason=Killing"
+	tests := []struct {
+		spec WatchSpec
+		want string
+	}{
+		{WatchSpec{PodSelector: "app=web", Deployment: "web", Service: "svc"}, "pods app=web, endpointslices kubernetes.io/service-name=svc, deployments metadata.name=web"},
+		{WatchSpec{PodSelector: "app=db", StatefulSet: "db"}, "pods app=db, statefulsets metadata.name=db"},
+		{WatchSpec{PodName: "alone"}, "pods metadata.name=alone"},
+	}
+	for _, tt := range tests {
+		if got := chosen(tt.spec); got != tt.want+events {
+			t.Errorf("watched: %s; want %s", got, tt.want+events)
+		}
+	}
+}
+
 func TestWatchOutlivesTheServer(t *testing.T) {
 	s := &stub{t: t, version: 10, pods: []*corev1.Pod{pod("a")}, sessions: make(chan session, 2)}
 	s.sessions <- session{lines: make(chan string)}

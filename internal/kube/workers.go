@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -20,6 +21,8 @@ const (
 	workersDeadline = 3 * time.Hour
 	// workersKept is how long the Job stays once they have ended.
 	workersKept = 5 * time.Minute
+	// workerCPU is what a client asks of its node. The largest load of one client takes about as much.
+	workerCPU = "500m"
 )
 
 // DeployWorkers makes n client Pods (an indexed Job), spread over the nodes, and waits until they are ready. The list
@@ -61,6 +64,8 @@ func workerJob(s WorkerSpec, n int) *batchv1.Job {
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 	}}
+	// A node under load gives a Pod its share by what it asks for, and a client that waits for the processor measures itself.
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(workerCPU)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: NameWorker, Labels: pod.Labels},
 		Spec: batchv1.JobSpec{

@@ -147,7 +147,7 @@ func (w *world) Resolve(_ context.Context, ref kube.Ref) (*kube.Workload, error)
 	return &kube.Workload{
 		Ref: ref, Selector: "app=web", Ready: 1,
 		Facts: record.Workload{
-			Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: "w", Replicas: 1, Strategy: "RollingUpdate", Budgets: []string{},
+			Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: "w", Replicas: 1, Strategy: "RollingUpdate", Images: []string{"web:v1"}, Budgets: []string{},
 			Pods: []record.WorkloadPod{{Name: oldPod, UID: "uid-1", IP: host, Node: "n1", NodeIP: host}},
 		},
 		Services: []kube.Service{{

@@ -39,11 +39,21 @@ type podStates struct {
 	noted  map[string]bool
 	// containers holds, by Pod, the name and id of the container that started last.
 	containers map[string][2]string
+	// ends counts, by Pod, containers that ended.
+	ends map[string]int
 }
 
 func (p *podStates) take(f kube.Fact) {
-	if f.Kind == record.ContainerStarted {
+	switch f.Kind {
+	case record.ContainerStarted:
 		p.started(f)
+	case record.ContainerExited:
+		p.mu.Lock()
+		if p.ends == nil {
+			p.ends = map[string]int{}
+		}
+		p.ends[record.PodOf(f.Subject)]++
+		p.mu.Unlock()
 	}
 	state := ""
 	switch f.Kind {
@@ -99,6 +109,13 @@ func (p *podStates) container(pod string) (name, id string) {
 	defer p.mu.Unlock()
 	c := p.containers[pod]
 	return c[0], c[1]
+}
+
+// exits counts the ends of the Pod's containers.
+func (p *podStates) exits(pod string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ends[pod]
 }
 
 // onceNote passes a sentence on the first time that it is said.

@@ -30,6 +30,7 @@ func (r *running) before(ctx context.Context) error {
 
 // fire sends the trigger; its instant is the zero of the record.
 func (r *running) fire(ctx context.Context) error {
+	r.setPhase(Fire)
 	target, err := r.target()
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (r *running) target() (trigger.Target, error) {
 		return trigger.Target{}, err
 	}
 	target := trigger.Target{
-		Namespace: w.Namespace, WorkloadKind: w.Kind, Workload: w.Name, Pod: pod.Name, PodUID: pod.UID, Node: pod.Node,
+		Namespace: w.Namespace, WorkloadKind: w.Kind, Workload: w.Name, Pod: pod.Name, PodUID: pod.UID, Node: pod.Node, Trial: r.id,
 	}
 	switch trigger.Kind(r.cfg.Trigger) {
 	case trigger.Rollout:
@@ -108,6 +109,7 @@ func (r *running) newTrigger(ctx context.Context, t trigger.Target) (trigger.Tri
 		return nil, unmet("kill", "the id of a running container of pod "+t.Pod+" must be known", "the API has not told it", "see `kubectl describe pod "+t.Pod+"`")
 	}
 	t.Container, t.ContainerID = container, id
+	r.killed, r.exitsBefore = t.Pod, r.pods.exits(t.Pod)
 	r.say("starting a privileged Pod on node %s, from which the process can be killed", t.Node)
 	killer, err := r.deps.API.DeployKiller(ctx, r.namespace, r.id, r.cfg.Image, t.Node, deployTimeout)
 	if err != nil {
@@ -132,8 +134,8 @@ func (r *running) observe(ctx context.Context) error {
 	r.enter(Observe, "waiting until %s, for at most %v", conditionText(condition), limit)
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var err error
-	if r.lengthy != nil {
+	err := r.awaitKilled(wait)
+	if err == nil && r.lengthy != nil {
 		err = r.lengthy.Finish(wait)
 	}
 	if err == nil {
@@ -151,6 +153,19 @@ func (r *running) observe(ctx context.Context) error {
 	// It was measured, but it did not come to its end: the verdict says so, and everything is put back.
 	r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("the disruption did not end within %v: %v", limit, err))
 	r.say("it did not end within %v: %v", limit, err)
+	return nil
+}
+
+// awaitKilled waits until the API has told that a killed container ended: until then all looks well to it.
+func (r *running) awaitKilled(ctx context.Context) error {
+	if r.cfg.Trigger != string(trigger.Kill) {
+		return nil
+	}
+	for r.pods.exits(r.killed) == r.exitsBefore {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return fault.Measuref(err, "", "the kubelet has not told that the killed container of pod %s ended", r.killed)
+		}
+	}
 	return nil
 }
 

@@ -172,6 +172,9 @@ type running struct {
 	reading   sync.WaitGroup
 	following sync.WaitGroup
 	pods      podStates
+	// killed is the Pod whose process is killed; exitsBefore how many ends of its containers had been told by then.
+	killed      string
+	exitsBefore int
 	// ended are UIDs of the Pods that the trigger ends.
 	ended []string
 	// lengthy is the fired trigger where it has more to do; nil otherwise.

@@ -17,10 +17,11 @@ const minSince = 20
 
 // Judge judges a trial. A trial that is incomplete, whose client fell behind, that had more failures before its trigger than the
 // budget allows, or that sent fewer than 20 requests after it is inconclusive; no data never passes. Every
-// limit has its check with what was seen, whatever the result.
+// limit has its check with what was seen, whatever the result. A latency that is over its limit by no more than the client's own
+// lateness is the workload's only perhaps: inconclusive.
 func Judge(b Budget, r record.Record) record.Verdict {
 	v := record.Verdict{Budget: b.Text, Checks: []record.Check{}}
-	var good, bad, unseen []string
+	var good, bad, late, unseen []string
 	for _, l := range b.Limits {
 		c := record.Check{Name: l.Name, Limit: l.Max}
 		n, known := lookUp(l.Name)
@@ -34,9 +35,13 @@ func Judge(b Budget, r record.Record) record.Verdict {
 		}
 		c.OK = *c.Seen <= c.Limit
 		text := fmt.Sprintf("%s (budget %s)", n.clause(r, *c.Seen), cmp.Or(l.Text, fmt.Sprint(l.Max)))
-		if c.OK {
+		switch {
+		case c.OK:
 			good = append(good, text)
-		} else {
+		case n.kind == latency && r.Client != nil && *c.Seen-float64(r.Client.LateMaxNs) <= c.Limit:
+			// Latencies count from the planned time: with the client's own lateness taken away, the limit may hold.
+			late = append(late, text)
+		default:
 			bad = append(bad, text)
 		}
 		v.Checks = append(v.Checks, c)
@@ -50,6 +55,9 @@ func Judge(b Budget, r record.Record) record.Verdict {
 		v.Result, v.Reason = record.Inconclusive, trouble
 	case len(bad) > 0:
 		v.Result, v.Reason = record.Fail, sentence(bad)
+	case len(late) > 0:
+		v.Result = record.Inconclusive
+		v.Reason = sentence(late) + ", but the client itself sent up to " + figure.Nanoseconds(r.Client.LateMaxNs) + " late"
 	case len(unseen) > 0 || len(good) == 0:
 		v.Result, v.Reason = record.Inconclusive, notSeen(unseen)
 	default:

@@ -159,6 +159,27 @@ func TestJudge(t *testing.T) {
 }
 
 // Losses of the client itself are no part of the requests that a share is of.
+// TestALateClientBlamesNobody: what the client's own lateness may explain is no failure of the workload.
+func TestALateClientBlamesNobody(t *testing.T) {
+	b, err := Parse("p99=100us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := records.RolloutClean()
+	seen := Judge(b, r).Checks[0].Seen
+	if seen == nil || *seen <= 100e3 {
+		t.Fatalf("p99 of the sample is %v ns: this test needs more than 100 µs", *seen)
+	}
+	r.Client.LateMaxNs = 0
+	if v := Judge(b, r); v.Result != record.Fail {
+		t.Errorf("a client in time: %+v", v)
+	}
+	r.Client.LateMaxNs = int64(*seen)
+	if v := Judge(b, r); v.Result != record.Inconclusive || !strings.Contains(v.Reason, "late") {
+		t.Errorf("a late client: %+v", v)
+	}
+}
+
 func TestClientLimitsAreLeftOut(t *testing.T) {
 	r := records.RolloutClean()
 	r.Failures = append(r.Failures, record.Failure{Outcome: record.ClientLimited, PlannedTNs: 5e9}, record.Failure{Outcome: record.ClientLimited, PlannedTNs: -1e9})

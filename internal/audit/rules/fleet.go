@@ -139,24 +139,23 @@ func inWords(names []string) string {
 
 // askTest names the test that settles what a termination of the workload costs, as the subject of a sentence.
 func askTest(w *model.Workload, trigger string) string {
-	kind, ok := map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds"}[w.Object.Kind]
+	kind, ok := map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds", "Pod": "pod"}[w.Object.Kind]
 	if !ok {
-		kind = strings.ToLower(w.Object.Kind)
+		return "A test under traffic (a " + trigger + " of " + strings.ToLower(w.Object.Kind) + "/" + w.Object.Name + ")"
 	}
-	name := kind + "/" + w.Object.Name
+	test := "drainproof test " + kind + "/" + w.Object.Name
 	if w.Object.Namespace != "" {
-		name += " -n " + w.Object.Namespace
+		test += " -n " + w.Object.Namespace
 	}
-	how := map[string]string{
-		"rollout": "kubectl rollout restart " + name,
-		"scale":   "kubectl scale " + name + ", one replica down",
-		"drain":   "kubectl drain of its node",
-		"delete":  "kubectl delete of one Pod",
-	}[trigger]
-	if w.PodPath == "" {
-		how = "kubectl delete " + name
+	switch {
+	case kind == "pod":
+		test += " --trigger delete"
+	case trigger == "scale":
+		test += " --trigger scale --count 1"
+	case trigger != "rollout":
+		test += " --trigger " + trigger
 	}
-	return "A test under traffic (" + how + ")"
+	return "`" + test + "`"
 }
 
 // askTell is askTest as a sentence.

@@ -27,7 +27,8 @@ const (
 	HTTP2 Mode = "http2"
 	// GRPC: unary calls, each user on its connection.
 	GRPC Mode = "grpc"
-	// GRPCStream: each user holds one open stream; an exchange is a message or, where the method gives none, an HTTP/2 ping on its connection.
+	// GRPCStream: each user holds one open stream; an exchange is its opening, and from then on an HTTP/2 SETTINGS frame and its acknowledgement
+	// (servers end connections that send many pings).
 	GRPCStream Mode = "grpc-stream"
 	// WebSocket: each user holds one connection; an exchange is a ping and its pong.
 	WebSocket Mode = "websocket"

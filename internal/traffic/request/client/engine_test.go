@@ -175,9 +175,9 @@ func TestOnce(t *testing.T) {
 func TestOnceOverTCP(t *testing.T) {
 	t.Parallel()
 	p := planFor(t, request.TCP, listen(t, func(c *net.TCPConn, _ int) {
-		_, _ = c.Read(make([]byte, 4))
-		fmt.Fprint(c, "pong")
-		hang(c)
+		for _, err := c.Read(make([]byte, 4)); err == nil; _, err = c.Read(make([]byte, 4)) {
+			fmt.Fprint(c, "pong")
+		}
 	}))
 	p.Target.Scheme, p.Target.Body = "tcp", []byte("ping")
 	if res := Once(t.Context(), p); res.End.Kind != request.EndAnswered {

@@ -35,22 +35,21 @@ func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	addr := h2cServer(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if got := fmt.Sprintf("%s %s %s %s %s %d", r.Proto, r.Method, r.URL, r.Host, r.Header.Get("X-Token"), len(body)); got != "HTTP/2.0 POST /a?b=c shop.example t 1500000" {
+		if got := fmt.Sprintf("%s %s %s %s %s %q", r.Proto, r.Method, r.URL, r.Host, r.Header.Get("X-Token"), body); got != `HTTP/2.0 POST /a?b=c shop.example t "payload"` {
 			t.Errorf("the server saw %s", got)
 		}
 		w.Header().Set(instanceHeader, "web-1")
 		w.WriteHeader(http.StatusEarlyHints)
-		_, _ = io.WriteString(w, strings.Repeat("x", 2<<20)) // more than the stream's window
+		_, _ = io.WriteString(w, strings.Repeat("x", 2*streamWindow))
 	})
 	p := planFor(t, request.HTTP2, addr)
-	p.Target.Method, p.Target.Path, p.Target.Authority = "POST", "/a?b=c", "shop.example"
-	p.Target.Body = make([]byte, 1_500_000) // more than net/http's windows
+	p.Target.Method, p.Target.Path, p.Target.Body, p.Target.Authority = "POST", "/a?b=c", []byte("payload"), "shop.example"
 	p.Target.Headers = []request.Header{{Name: "X-Token", Value: "t"}}
 	r := newRig(t, p)
-	for i := range 10 { // more than the connection's window
+	for i := range connectionWindow/(2*streamWindow) + 1 { // more than each window
 		res := r.send(t)
 		r.want(t, res, record.OK, record.PhaseDone)
-		if res.Instance != "web-1" || res.BytesReceived < 2<<20 || res.ConnRequests != i || res.Reused != (i > 0) || res.Remote.String() != addr {
+		if res.Instance != "web-1" || res.BytesReceived < 2*streamWindow || res.ConnRequests != i || res.Reused != (i > 0) || res.Remote.String() != addr {
 			t.Fatalf("request %d: %+v", i, res)
 		}
 	}
@@ -98,6 +97,16 @@ var h2Faults = []struct {
 	{"a status that is none", func(s *h2Server, id uint32) { s.header(id, true, ":status", "ok"); s.idle() }, record.ProtocolError, record.PhaseBody, "HTTP/2: a header without a status"},
 	{"an interim response as the last", func(s *h2Server, id uint32) { s.header(id, true, ":status", "100"); s.idle() }, record.ProtocolError, record.PhaseBody, "HTTP/2: an interim response as the last"},
 	{"an invalid header", func(s *h2Server, id uint32) { s.header(id, true, ":status", "200", "Upper", "x"); s.idle() }, record.ProtocolError, record.PhaseBody, `HTTP/2: invalid header field name "Upper"`},
+	{"a second header", func(s *h2Server, id uint32) { s.half(id); s.header(id, true, ":status", "200"); s.idle() }, record.ProtocolError, record.PhaseBody, "HTTP/2: a second header"},
+	{"a trailer that is not the end", func(s *h2Server, id uint32) { s.half(id); s.header(id, false, "grpc-status", "0"); s.idle() }, record.ProtocolError, record.PhaseBody, "HTTP/2: a second header"},
+	{"a header too large", func(s *h2Server, id uint32) {
+		fields := []string{":status", "200"}
+		for range 30 { // small on the wire: all but the first are in the table
+			fields = append(fields, "x-large", strings.Repeat("v", 3000))
+		}
+		s.header(id, true, fields...)
+		s.idle()
+	}, record.ProtocolError, record.PhaseBody, "HTTP/2: a header larger than 64 KiB"},
 	{"a body before its header", func(s *h2Server, id uint32) { _ = s.WriteData(id, true, []byte("x")); s.idle() }, record.ProtocolError, record.PhaseFirstByte, "HTTP/2: a body before its header"},
 	{"a push", func(s *h2Server, id uint32) {
 		_ = s.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, EndHeaders: true})
@@ -405,6 +414,79 @@ func TestHTTP2WaitersEndWithTheOpening(t *testing.T) {
 	}
 }
 
+// A stream that was to be opened on a connection that ended meanwhile has lost nothing: it is opened on another.
+func TestHTTP2NotTaken(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	addr := listenH2(t, func(s *h2Server, n int) {
+		s.whole(request.HTTP2, s.request())
+		if n == 0 {
+			<-end
+			return
+		}
+		s.idle()
+	})
+	r := newRig(t, planFor(t, request.HTTP2, addr))
+	r.want(t, r.send(t), record.OK, record.PhaseDone)
+	s := r.sender.(*http2Sender)
+	c, st, _, _ := s.users[0].find()
+	if st == nil {
+		t.Fatal("no stream on the connection that is idle")
+	}
+	close(end)
+	waitFor(t, "the reader to notice", func() bool {
+		s.users[0].mu.Lock()
+		defer s.users[0].mu.Unlock()
+		return len(s.users[0].conns) == 0
+	})
+	a := begin(t.Context(), r.plan, 0, 1)
+	if c.open(a, st, s.fields, true) || a.End.Kind != "" {
+		t.Fatalf("opened on a connection that had ended, or failed with it: %+v", a.End)
+	}
+	s.send(a)
+	r.want(t, a.Result, record.OK, record.PhaseDone)
+	if a.Reused {
+		t.Errorf("%+v", a.Result)
+	}
+	r.wantReconnects(t, 1)
+}
+
+// Whoever waits for others to write waits no longer than it may.
+func TestHTTP2WaitsForWritersNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
+	addr := listenH2(t, func(s *h2Server, _ int) {
+		s.whole(request.HTTP2, s.request())
+		s.idle()
+	})
+	r := newRig(t, planFor(t, request.HTTP2, addr))
+	r.want(t, r.send(t), record.OK, record.PhaseDone)
+	c := r.sender.(*http2Sender).users[0].conns[0]
+	c.writing <- struct{}{}
+	r.plan.Limits.WholeNs = short
+	r.want(t, r.send(t), record.ResponseTimeout, record.PhaseSend)
+	<-c.writing
+}
+
+// A server that grants windows but reads nothing ends the connection for all: half a frame is out.
+func TestHTTP2SendTimeout(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	addr := listenH2(t, func(s *h2Server, _ int) {
+		s.request()
+		_ = s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+		_ = s.WriteWindowUpdate(0, 1<<30)
+		<-end
+	})
+	t.Cleanup(func() { close(end) })
+	p := planFor(t, request.HTTP2, addr)
+	p.Target.Method, p.Target.Body, p.Limits.WholeNs = "POST", make([]byte, 8<<20), long
+	r := newRig(t, p)
+	r.want(t, r.send(t), record.ResponseTimeout, record.PhaseSend)
+	if g := &r.sender.(*http2Sender).users[0]; len(g.conns) != 0 {
+		t.Error("the connection is used on")
+	}
+}
+
 // A response may be whole before its request is: the rest is not sent.
 func TestHTTP2EarlyAnswer(t *testing.T) {
 	t.Parallel()
@@ -463,7 +545,7 @@ func TestHTTP2FlowControl(t *testing.T) {
 
 	stuck := listenH2(t, func(s *h2Server, _ int) { s.idle() })
 	p = planFor(t, request.HTTP2, stuck)
-	p.Target.Method, p.Target.Body, p.Limits.WholeNs = "POST", body, 4*short
+	p.Target.Method, p.Target.Body, p.Limits.WholeNs = "POST", body, long
 	r = newRig(t, p)
 	r.want(t, r.send(t), record.ResponseTimeout, record.PhaseSend)
 }

@@ -26,6 +26,9 @@ const (
 	connectionWindow = 1 << 24
 )
 
+// maxHeader bounds a response's header, uncompressed: what HTTP/1.1's may have here as well.
+const maxHeader = 64 << 10
+
 // The values of RFC 9113, 6.5.2 and 6.9.2, until the server's SETTINGS say otherwise, and the highest stream (5.1.1).
 const (
 	defaultWindow = 65_535
@@ -89,6 +92,7 @@ func newH2(c *connection, p request.Plan, events h2Events) *h2Conn {
 	h.encoder = hpack.NewEncoder(&h.block)
 	h.framer = http2.NewFramer(h.out, bufio.NewReader(c))
 	h.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	h.framer.MaxHeaderListSize = maxHeader
 	h.framer.SetMaxReadFrameSize(defaultFrame)
 	h.framer.SetReuseFrames()
 	// Into the buffer, and out with the first request. Nothing of it can fail before the buffer is full.

@@ -230,7 +230,7 @@ func (c *h2Conn) header(f *http2.MetaHeadersFrame) {
 	why := ""
 	switch status, err := strconv.Atoi(f.PseudoValue("status")); {
 	case f.Truncated:
-		why = "its header is too large"
+		why = "a header larger than 64 KiB"
 	case st.headed && (f.PseudoValue("status") != "" || !f.StreamEnded()):
 		why = "a second header"
 	case st.headed:

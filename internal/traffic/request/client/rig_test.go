@@ -58,8 +58,11 @@ func planFor(t *testing.T, mode request.Mode, addr string) request.Plan {
 	return p
 }
 
-// short is a limit that tests reach on purpose.
-const short = int64(50 * time.Millisecond)
+// Limits that tests reach on purpose: short where nothing else counts against it, long where an exchange must come so far before.
+const (
+	short = int64(50 * time.Millisecond)
+	long  = int64(time.Second)
+)
 
 // rig sends one request after another, without a schedule.
 type rig struct {

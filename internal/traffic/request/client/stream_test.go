@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
@@ -279,7 +278,6 @@ func TestStreamLearnsThatTheRequestMustEnd(t *testing.T) {
 	})
 	p := planFor(t, request.GRPCStream, addr)
 	p.Users = 2
-	p.Limits.FirstByteNs = int64(4 * time.Second) // of which half is waited, and at most a second
 	r := newRig(t, p)
 	r.want(t, r.send(t), record.OK, record.PhaseDone)
 	if n := await(t, frames, "the first request's end"); n != 2 {

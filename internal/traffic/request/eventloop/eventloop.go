@@ -4,16 +4,10 @@
 // It must not know names, TLS or other protocols: package client sends those.
 package eventloop
 
-import (
-	"errors"
-
-	"github.com/drainproof/drainproof/internal/traffic/request"
-)
+import "github.com/drainproof/drainproof/internal/traffic/request"
 
 // Can reports whether this engine can send p on this system.
-func Can(p request.Plan) bool { return false }
-
-// Start sends p from now on, until Stop. Only for plans that Can accepts.
-func Start(p request.Plan, sink request.Sink) (request.Engine, error) {
-	return nil, errors.New("not built yet")
+func Can(p request.Plan) bool {
+	_, isAddress := p.Target.Address()
+	return supported && p.Target.Scheme == "http" && isAddress && (p.Mode == request.NewConnection || p.Mode == request.KeepAlive)
 }

@@ -17,15 +17,17 @@ func (a *app) cleanupCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove what interrupted trials left in a cluster",
-		Long: `A trial removes what it made, also when it is interrupted. Where it could not (a
-kill -9, an API server that was gone), this finds everything that carries the label
-drainproof.dev/trial and removes it.`,
+		Short: "Remove and put back what interrupted trials left in a cluster",
+		Long: `A trial removes what it made and puts back what it changed, also when it is interrupted.
+Where it could not (a kill -9, an API server that was gone), this finds everything that
+carries the label drainproof.dev/trial and removes it, and finds the workloads and nodes
+that a test has marked and puts them back: replicas, cordons, the mark. It cannot tell a
+test that was killed from one that somebody runs right now: look with --dry-run first.`,
 		Example: `  drainproof cleanup --dry-run
   drainproof cleanup --context kind-lab`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			change := "remove every object that carries drainproof's label"
+			change := "remove every object that carries drainproof's label, and put back workloads and nodes that dead tests left marked"
 			if dryRun {
 				change = ""
 			}
@@ -49,7 +51,7 @@ drainproof.dev/trial and removes it.`,
 				return werr
 			}
 			if err != nil {
-				return fault.Measuref(err, "this account must be able to list and delete namespaces, deployments, services and pods", "cleaning up")
+				return fault.Measuref(err, "this account must be able to list and delete namespaces, deployments, services and pods, and to list and patch workloads and nodes (docs/permissions.md)", "cleaning up")
 			}
 			if len(left) == 0 {
 				a.progress("nothing was left")

@@ -193,7 +193,8 @@ func TestCleanupPutsBackWhatTestsLeft(t *testing.T) {
 
 // trigger and kube do not know each other, but write and read the same marks.
 func TestMarksAreTheSameInTrigger(t *testing.T) {
-	if trigger.LabelTrial != LabelManaged || trigger.AnnotationCordonedBy != annotationCordonedBy {
-		t.Errorf("trigger has %s and %s", trigger.LabelTrial, trigger.AnnotationCordonedBy)
+	theirs := []string{trigger.LabelTrial, trigger.LabelApp, trigger.AppWorker, trigger.AppKiller, trigger.AnnotationCordonedBy}
+	if d := cmp.Diff([]string{LabelManaged, LabelApp, NameWorker, NameKiller, annotationCordonedBy}, theirs); d != "" {
+		t.Errorf("marks (-kube +trigger):\n%s", d)
 	}
 }

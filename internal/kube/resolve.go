@@ -246,7 +246,7 @@ func (c *Cluster) readyEndpoints(ctx context.Context, namespace, service string)
 		}
 		for _, e := range s.Endpoints {
 			if len(e.Addresses) > 0 && deref(e.Conditions.Ready, true) {
-				ready[s.AddressType][e.Addresses[0]] = true // the others are the same Pod's: the API allows one only
+				ready[s.AddressType][e.Addresses[0]] = true // the first stands for all: they are interchangeable
 			}
 		}
 		most = max(most, len(ready[s.AddressType]))

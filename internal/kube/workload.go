@@ -56,8 +56,6 @@ type Claim struct {
 	Until time.Time `json:"until"`
 	// Replicas to put back; null where the trigger changes none.
 	Replicas *int `json:"replicas,omitempty"`
-	// Node to uncordon; empty for none. The mark does not hold it: a node that a drain cordoned says so itself.
-	Node string `json:"node,omitempty"`
 }
 
 // Condition is what a wait is for. A closed list.
@@ -91,6 +89,8 @@ type Workloads interface {
 	Await(ctx context.Context, w *Workload, c Condition, gone []string) error
 	// DeployWorkers makes n client Pods (an indexed Job) and waits until they are ready.
 	DeployWorkers(ctx context.Context, s WorkerSpec, n int, timeout time.Duration) ([]PodRef, error)
+	// MissingForWorkers asks which rights client Pods in a namespace of the test's own need and are lacking.
+	MissingForWorkers(ctx context.Context) ([]string, error)
 	// MissingForTest asks which rights a test with that trigger lacks in the workload's namespace.
 	MissingForTest(ctx context.Context, w Ref, trigger string) ([]string, error)
 }

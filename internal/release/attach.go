@@ -63,6 +63,8 @@ func (r *running) startWatch(ctx context.Context) error {
 	switch w.Kind {
 	case "Deployment":
 		spec.Deployment = w.Name
+	case "StatefulSet":
+		spec.StatefulSet = w.Name
 	case "Pod":
 		spec.PodName = w.Name
 	}

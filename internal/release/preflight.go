@@ -52,6 +52,11 @@ func (r *running) preflight(ctx context.Context) error {
 
 func (r *running) rights(ctx context.Context) error {
 	missing, err := r.deps.API.MissingForTest(ctx, r.spec.Ref, r.cfg.Trigger)
+	if err == nil && r.cfg.Vantage == "pod" {
+		var more []string
+		more, err = r.deps.API.MissingForWorkers(ctx)
+		missing = append(missing, more...)
+	}
 	if err == nil && r.bundled() {
 		var more []string
 		more, err = r.deps.API.Missing(ctx, "", string(trigger.None))
@@ -285,13 +290,6 @@ func (r *running) claim(ctx context.Context) error {
 	c := kube.Claim{Trial: r.id, Until: time.Now().Add(lasts).UTC()}
 	if r.cfg.Trigger == string(trigger.Scale) {
 		c.Replicas = new(r.workload.Facts.Replicas)
-	}
-	if r.cfg.Trigger == string(trigger.Drain) {
-		pod, err := r.victim()
-		if err != nil {
-			return err
-		}
-		c.Node = pod.Node
 	}
 	release, err := r.deps.API.Claim(ctx, r.workload, c)
 	if release != nil {

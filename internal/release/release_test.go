@@ -105,7 +105,7 @@ func TestClientsShareTheLoad(t *testing.T) {
 // TestAnyStepMayFail: the record says where it ended, and everything that was changed by then is put back.
 func TestAnyStepMayFail(t *testing.T) {
 	for step, undone := range map[string][]string{
-		"MissingForTest": nil, "Environment": nil, "Resolve": nil,
+		"MissingForTest": nil, "MissingForWorkers": nil, "Environment": nil, "Resolve": nil,
 		"EnsureNamespace": {"namespace"}, "DeployWorkers": {"namespace"},
 		// A claim whose answer was lost may have been made all the same.
 		"Claim": {"claim", "namespace"}, "Watch": {"claim", "namespace"}, "Exec": {"claim", "namespace"},

@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,15 +26,15 @@ const (
 	AnnotationCordonedBy = "drainproof.dev/cordoned-by"
 	// LabelTrial is on every object that a trial made.
 	LabelTrial = "drainproof.dev/trial"
-	labelApp   = "app.kubernetes.io/name"
+	// LabelApp tells a trial's objects apart; AppWorker and AppKiller are its own Pods, which no drain may end.
+	LabelApp  = "app.kubernetes.io/name"
+	AppWorker = "worker"
+	AppKiller = "killer"
 	// evictAgain is how long kubectl waits before it asks again for an eviction that a budget did not allow.
 	evictAgain = 5 * time.Second
 	// askLast bounds the last questions, what blocks, that are asked when the time is up.
 	askLast = 10 * time.Second
 )
-
-// clientApps are the names of a trial's own Pods that no trigger may end.
-var clientApps = []string{"worker", "killer"}
 
 // draining cordons the node (Fire) and evicts what runs there (Finish), as
 // `kubectl drain --ignore-daemonsets --delete-emptydir-data` does, by the same library.
@@ -108,10 +109,11 @@ func (d *draining) Finish(ctx context.Context) error {
 
 // Undo uncordons the node, if this trial cordoned it, and makes a bare Pod again.
 func (d *draining) Undo(ctx context.Context) error {
-	if err := d.uncordon(ctx); err != nil {
-		return fault.Measuref(err, "kubectl uncordon "+d.target.Node, "node %s is not uncordoned", d.target.Node)
+	err := d.uncordon(ctx)
+	if err != nil {
+		err = fault.Measuref(err, "kubectl uncordon "+d.target.Node, "node %s is not uncordoned", d.target.Node)
 	}
-	return d.bare.putBack(ctx)
+	return errors.Join(err, d.bare.putBack(ctx))
 }
 
 func (d *draining) uncordon(ctx context.Context) error {
@@ -169,7 +171,7 @@ func (d *draining) pods(ctx context.Context) ([]corev1.Pod, error) {
 func (d *draining) filter(p corev1.Pod) drain.PodDeleteStatus {
 	owner := metav1.GetControllerOf(&p)
 	switch {
-	case p.Labels[LabelTrial] != "" && slices.Contains(clientApps, p.Labels[labelApp]):
+	case p.Labels[LabelTrial] != "" && (p.Labels[LabelApp] == AppWorker || p.Labels[LabelApp] == AppKiller):
 		return drain.MakePodDeleteStatusSkip()
 	case p.Status.Phase == corev1.PodSucceeded, p.Status.Phase == corev1.PodFailed:
 		return drain.MakePodDeleteStatusOkay()

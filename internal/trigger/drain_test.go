@@ -105,7 +105,7 @@ func ownedBy(kind, name string) func(*corev1.Pod) {
 }
 
 func unmanaged(p *corev1.Pod) { p.OwnerReferences = nil }
-func client(p *corev1.Pod)    { p.Labels = map[string]string{LabelTrial: "t1", labelApp: "worker"} }
+func client(p *corev1.Pod)    { p.Labels = map[string]string{LabelTrial: "t1", LabelApp: AppWorker} }
 func emptyDir(p *corev1.Pod) {
 	p.Spec.Volumes = []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 }
@@ -113,7 +113,7 @@ func emptyDir(p *corev1.Pod) {
 func TestDrainEvictsAllButWhatItMustNot(t *testing.T) {
 	n := newNodeWith(
 		onNode("web-1"), onNode("web-2", emptyDir), onNode("agent-1", ownedBy("DaemonSet", "agent")),
-		onNode("worker", client, unmanaged), onNode("theirs", func(p *corev1.Pod) { p.Labels = map[string]string{labelApp: "worker"} }),
+		onNode("worker", client, unmanaged), onNode("theirs", func(p *corev1.Pod) { p.Labels = map[string]string{LabelApp: AppWorker} }),
 	)
 	tr, err := New(t.Context(), Drain, start(t, &n.server), drainTarget)
 	if err != nil {

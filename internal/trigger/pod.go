@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"context"
-	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,14 +37,8 @@ func newEnding(ctx context.Context, kind Kind, client kubernetes.Interface, t Ta
 
 func (e *ending) Kind() Kind { return e.kind }
 
-// Subject is the first Pod; how many follow it is a count.
-func (e *ending) Subject() string {
-	subject := "pod/" + e.pods[0].Name
-	if more := len(e.pods) - 1; more > 0 {
-		subject += fmt.Sprintf(" and %d more", more)
-	}
-	return subject
-}
+// Subject is the first Pod: the one that Fire ends.
+func (e *ending) Subject() string { return "pod/" + e.pods[0].Name }
 
 // Fire goes through the REST client: the typed one would quietly repeat a
 // request that the server asked to send later, long after the trial's zero.

@@ -24,10 +24,9 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // restart makes a new revision that differs in an annotation only, as `kubectl rollout restart` does.
 type restart struct {
-	client    kubernetes.Interface
-	namespace string
-	ref       ref
-	was       revision
+	client kubernetes.Interface
+	ref    ref
+	was    revision
 
 	mu sync.Mutex
 	// wrote is the annotation that Fire set; empty before it.
@@ -45,23 +44,22 @@ type revision struct {
 }
 
 func newRestart(ctx context.Context, client kubernetes.Interface, t Target) (*restart, error) {
-	r := &restart{client: client, namespace: t.Namespace, ref: t.workload()}
+	r := &restart{client: client, ref: t.workload()}
 	if r.ref.kind != "deployment" && r.ref.kind != "statefulset" && r.ref.kind != "daemonset" {
-		return nil, fault.Usagef("choose another trigger: delete, evict, drain", "%s cannot be rolled out: only a Deployment, a StatefulSet or a DaemonSet can", r.object())
+		return nil, fault.Usagef("choose another trigger: delete, evict, drain", "%s cannot be rolled out: only a Deployment, a StatefulSet or a DaemonSet can", r.ref.object())
 	}
 	var err error
 	if r.was, err = r.read(ctx); err != nil {
-		return nil, explain(err, "reading "+r.ref.kind, r.namespace+"/"+r.ref.name)
+		return nil, explain(err, "reading", r.ref.object())
 	}
 	if r.was.unfit != "" {
-		return nil, fault.Measuref(nil, "mend that first, or choose another trigger", "a restart of %s would end no Pod: %s", r.object(), r.was.unfit)
+		return nil, fault.Measuref(nil, "mend that first, or choose another trigger", "a restart of %s would end no Pod: %s", r.ref.object(), r.was.unfit)
 	}
 	return r, nil
 }
 
 func (*restart) Kind() Kind        { return Rollout }
 func (r *restart) Subject() string { return r.ref.String() }
-func (r *restart) object() string  { return r.ref.kind + " " + r.namespace + "/" + r.ref.name }
 
 // Fire is one patch. The UID in it keeps it from another workload of the same name.
 func (r *restart) Fire(ctx context.Context) error {
@@ -75,7 +73,7 @@ func (r *restart) Fire(ctx context.Context) error {
 		"spec":     map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{restartedAt: stamp}}}},
 	})
 	if err != nil {
-		return fmt.Errorf("writing the restart of %s: %w", r.object(), err)
+		return fmt.Errorf("writing the restart of %s: %w", r.ref.object(), err)
 	}
 	return r.patch(ctx, types.MergePatchType, body, "restarting")
 }
@@ -115,12 +113,12 @@ func (r *restart) Undo(ctx context.Context) error {
 }
 
 func (r *restart) stuck(err error, missing string) error {
-	next := fmt.Sprintf("kubectl rollout status -n %s %s, then kubectl rollout undo", r.namespace, r.ref)
+	next := fmt.Sprintf("kubectl rollout status -n %s %s, then kubectl rollout undo", r.ref.namespace, r.ref)
 	if r.ref.kind == "statefulset" {
 		// https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback
 		next += "; delete the Pod that hangs: a StatefulSet waits for it for ever"
 	}
-	return fault.Measuref(err, next, "putting back the rollout of %s: %s", r.object(), missing)
+	return fault.Measuref(err, next, "putting back the rollout of %s: %s", r.ref.object(), missing)
 }
 
 // back sets the annotation of before, if it is still the one that Fire wrote.
@@ -139,16 +137,16 @@ func (r *restart) back(ctx context.Context) error {
 
 func (r *restart) patch(ctx context.Context, kind types.PatchType, body []byte, doing string) error {
 	err := r.client.AppsV1().RESTClient().Patch(kind).
-		Namespace(r.namespace).Resource(r.ref.resource).Name(r.ref.name).Body(body).
+		Namespace(r.ref.namespace).Resource(r.ref.resource).Name(r.ref.name).Body(body).
 		MaxRetries(0).Do(ctx).Error()
-	return explain(err, doing+" "+r.ref.kind, r.namespace+"/"+r.ref.name)
+	return explain(err, doing, r.ref.object())
 }
 
 func (r *restart) read(ctx context.Context) (revision, error) {
 	apps := r.client.AppsV1()
 	switch r.ref.kind {
 	case "deployment":
-		d, err := apps.Deployments(r.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
+		d, err := apps.Deployments(r.ref.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
 		if err != nil {
 			return revision{}, err
 		}
@@ -158,13 +156,13 @@ func (r *restart) read(ctx context.Context) (revision, error) {
 		}
 		return revisionOf(d, d.Spec.Template, rollout.OfDeployment(d), unfit), nil
 	case "statefulset":
-		s, err := apps.StatefulSets(r.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
+		s, err := apps.StatefulSets(r.ref.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
 		if err != nil {
 			return revision{}, err
 		}
 		return revisionOf(s, s.Spec.Template, rollout.OfStatefulSet(s), byHand(s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType)), nil
 	default:
-		d, err := apps.DaemonSets(r.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
+		d, err := apps.DaemonSets(r.ref.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
 		if err != nil {
 			return revision{}, err
 		}

@@ -17,7 +17,6 @@ import (
 // scaling sets the replicas of a Deployment or StatefulSet, as `kubectl scale` does.
 type scaling struct {
 	client     kubernetes.Interface
-	namespace  string
 	ref        ref
 	before, to int32
 
@@ -28,9 +27,9 @@ type scaling struct {
 
 // newScaling scales the probe's Deployment to zero, and a workload to Target.Replicas.
 func newScaling(ctx context.Context, client kubernetes.Interface, t Target) (*scaling, error) {
-	s := &scaling{client: client, namespace: t.Namespace, ref: t.workload()}
+	s := &scaling{client: client, ref: t.workload()}
 	if s.ref.kind != "deployment" && s.ref.kind != "statefulset" {
-		return nil, fault.Usagef("choose another trigger: delete, evict, drain", "%s cannot be scaled: only a Deployment or a StatefulSet has replicas", s.object())
+		return nil, fault.Usagef("choose another trigger: delete, evict, drain", "%s cannot be scaled: only a Deployment or a StatefulSet has replicas", s.ref.object())
 	}
 	if t.Replicas < 0 {
 		return nil, fault.Usagef("give the number of replicas to scale to, 0 or more", "%d replicas are none", t.Replicas)
@@ -40,20 +39,19 @@ func newScaling(ctx context.Context, client kubernetes.Interface, t Target) (*sc
 	}
 	var err error
 	if s.before, err = s.get(ctx); err != nil {
-		return nil, fault.Measuref(err, "check the name, and the right to get "+s.ref.resource+"/scale", "reading the scale of %s", s.object())
+		return nil, fault.Measuref(err, "check the name, and the right to get "+s.ref.resource+"/scale", "reading the scale of %s", s.ref.object())
 	}
 	switch {
 	case s.before == 0 && s.to == 0:
-		return nil, fault.Measuref(nil, "scale it up first", "%s has no replicas to take away", s.object())
+		return nil, fault.Measuref(nil, "scale it up first", "%s has no replicas to take away", s.ref.object())
 	case s.before == s.to:
-		return nil, fault.Usagef("scale to another number", "%s has %d replicas already: scaling it to as many would change nothing", s.object(), s.to)
+		return nil, fault.Usagef("scale to another number", "%s has %d replicas already: scaling it to as many would change nothing", s.ref.object(), s.to)
 	}
 	return s, nil
 }
 
 func (*scaling) Kind() Kind        { return Scale }
 func (s *scaling) Subject() string { return s.ref.String() }
-func (s *scaling) object() string  { return s.ref.kind + " " + s.namespace + "/" + s.ref.name }
 
 // Fire sets the replicas. The API knows no UID precondition for a scale.
 func (s *scaling) Fire(ctx context.Context) error {
@@ -76,7 +74,7 @@ func (s *scaling) Undo(ctx context.Context) error {
 		err = s.set(ctx, s.before)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fault.Measuref(err, fmt.Sprintf("kubectl scale -n %s %s --replicas=%d", s.namespace, s.ref, s.before), "putting back the scale of %s", s.object())
+		return fault.Measuref(err, fmt.Sprintf("kubectl scale -n %s %s --replicas=%d", s.ref.namespace, s.ref, s.before), "putting back the scale of %s", s.ref.object())
 	}
 	s.sent = false
 	return nil
@@ -85,15 +83,15 @@ func (s *scaling) Undo(ctx context.Context) error {
 func (s *scaling) get(ctx context.Context) (int32, error) {
 	var scale autoscalingv1.Scale
 	err := s.client.AppsV1().RESTClient().Get().
-		Namespace(s.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
+		Namespace(s.ref.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
 		Do(ctx).Into(&scale)
 	return scale.Spec.Replicas, err
 }
 
 func (s *scaling) set(ctx context.Context, replicas int32) error {
 	err := s.client.AppsV1().RESTClient().Patch(types.MergePatchType).
-		Namespace(s.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
+		Namespace(s.ref.namespace).Resource(s.ref.resource).Name(s.ref.name).SubResource("scale").
 		Body([]byte(`{"spec":{"replicas":` + strconv.Itoa(int(replicas)) + `}}`)).
 		MaxRetries(0).Do(ctx).Error()
-	return explain(err, "scaling "+s.ref.kind, s.namespace+"/"+s.ref.name)
+	return explain(err, "scaling", s.ref.object())
 }

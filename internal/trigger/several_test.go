@@ -17,7 +17,7 @@ func TestSeveralPodsAreEndedByOneRequestEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tr.Subject() != "pod/db-0 and 1 more" {
+	if tr.Subject() != "pod/db-0" {
 		t.Errorf("subject %q", tr.Subject())
 	}
 	if err := tr.Fire(t.Context()); err != nil {

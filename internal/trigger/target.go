@@ -9,8 +9,8 @@ import (
 // kindPod is the WorkloadKind of a Pod that stands for itself.
 const kindPod = "Pod"
 
-// ref is a workload as requests and sentences name it: deployment, deployments, web.
-type ref struct{ kind, resource, name string }
+// ref is a workload as requests and sentences name it: deployment, deployments, shop, web.
+type ref struct{ kind, resource, namespace, name string }
 
 // workload is what Target names, be it a workload under test or the probe's Deployment.
 func (t Target) workload() ref {
@@ -19,10 +19,12 @@ func (t Target) workload() ref {
 		kind, name = "Deployment", t.Deployment
 	}
 	kind = strings.ToLower(kind)
-	return ref{kind: kind, resource: kind + "s", name: name}
+	return ref{kind: kind, resource: kind + "s", namespace: t.Namespace, name: name}
 }
 
+// String is the workload as kubectl takes it, object as a sentence does.
 func (r ref) String() string { return r.kind + "/" + r.name }
+func (r ref) object() string { return r.kind + " " + r.namespace + "/" + r.name }
 
 // subject names what is tested in a record: the workload, or the Pod where that is all.
 func (t Target) subject() string {

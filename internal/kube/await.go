@@ -84,15 +84,17 @@ func (c *Cluster) look(ctx context.Context, k workloadKind, r Ref, condition Con
 	if err != nil {
 		return "", err
 	}
-	if left := stillThere(pods, gone); left != "" || condition == Gone {
+	left := stillThere(pods, gone)
+	if condition == Gone {
 		return left, nil
 	}
+	// What keeps the controller from going on comes first: the Pods that it would end next wait for that.
 	missing := s.progress.Missing
 	if condition == Ready {
 		missing = notReady(s.wanted, pods)
 	}
 	if missing == "" {
-		return "", nil
+		return left, nil
 	}
 	missing = strings.Join(append([]string{missing}, whyNot(s, pods)...), "; ")
 	if condition == RolledOut && s.progress.GaveUp != "" {

@@ -104,7 +104,9 @@ func (w *world) Environment(context.Context) (record.Environment, error) {
 
 func (w *world) Missing(context.Context, string, string) ([]string, error) { return nil, nil }
 
-func (w *world) MissingForWorkers(context.Context) ([]string, error) { return nil, w.step("MissingForWorkers") }
+func (w *world) MissingForWorkers(context.Context) ([]string, error) {
+	return nil, w.step("MissingForWorkers")
+}
 
 func (w *world) MissingForTest(context.Context, kube.Ref, string) ([]string, error) {
 	if err := w.step("MissingForTest"); err != nil {

@@ -31,11 +31,7 @@ func (r *running) before(ctx context.Context) error {
 // fire sends the trigger; its instant is the zero of the record.
 func (r *running) fire(ctx context.Context) error {
 	r.setPhase(Fire)
-	target, err := r.target()
-	if err != nil {
-		return err
-	}
-	t, err := r.newTrigger(ctx, target)
+	t, err := r.newTrigger(ctx, r.target)
 	if err != nil {
 		return err
 	}
@@ -54,8 +50,9 @@ func (r *running) fire(ctx context.Context) error {
 	return nil
 }
 
-// target says what the trigger acts on, and remembers whose end is to be waited for.
-func (r *running) target() (trigger.Target, error) {
+// aim says what the trigger acts on, and remembers whose end is to be waited for.
+func (r *running) aim() (trigger.Target, error) {
+	r.ended = nil
 	w, t := r.workload, r.cfg.Traffic
 	pod, err := r.victim()
 	if err != nil {

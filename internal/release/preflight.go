@@ -79,11 +79,14 @@ func (r *running) resolve(ctx context.Context) error {
 		return err
 	}
 	r.workload = w
-	facts := w.Facts
 	if w.Ready == 0 && r.cfg.Trigger != string(trigger.None) {
-		return unmet("ready", w.Ref.String()+" must have a ready Pod before it is disturbed", fmt.Sprintf("none of its %d is", len(facts.Pods)),
+		return unmet("ready", w.Ref.String()+" must have a ready Pod before it is disturbed", fmt.Sprintf("none of its %d is", len(w.Facts.Pods)),
 			"see `kubectl describe pods`, and test it once it serves")
 	}
+	if r.target, err = r.aim(); err != nil {
+		return err
+	}
+	facts := w.Facts
 	service, port, err := r.way(w)
 	if err != nil {
 		return err

@@ -165,6 +165,7 @@ type running struct {
 	// namespace is the trial's own, for the workers and the probe; empty until it is made.
 	namespace string
 	workload  *kube.Workload
+	target    trigger.Target
 	plan      request.Plan
 	workers   []kube.PodRef
 	clients   []*client

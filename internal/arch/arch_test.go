@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"cmd/drainproof": {"internal/cli"},
 	"internal/cli": {
 		"internal/experiment", "internal/trial", "internal/release", "internal/trigger", "internal/kube", "internal/kill", "internal/traffic", "internal/traffic/request", "internal/verdict",
-		"internal/probe", "internal/image", "internal/render/testview", "internal/clock",
+		"internal/probe", "internal/image", "internal/render/testview",
 		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
 		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/budget", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
 	},
@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/tally":                       {"internal/traffic/request", "internal/record", "internal/stats"},
 	"internal/explain":                     {"internal/figure", "internal/record"},
 	"internal/verdict":                     {"internal/figure", "internal/record", "internal/stats", "internal/fault"},
-	"internal/kill":                        {"internal/fault"},
+	"internal/kill":                        {"internal/clock", "internal/fault"},
 	"internal/rollout":                     {},
 	"internal/traffic":                     {"internal/traffic/request", "internal/traffic/request/eventloop", "internal/traffic/request/client", "internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
 	"internal/traffic/request":             {"internal/record", "internal/stats"},

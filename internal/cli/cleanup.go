@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -68,7 +69,19 @@ test that was killed from one that somebody runs right now: look with --dry-run 
 func writeLeftovers(out io.Writer, what string, left []kube.Leftover) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, l := range left {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\ttrial %s\t%s\n", what, l.Kind, l.Namespace, l.Name, l.Trial, l.Created.UTC().Format(time.RFC3339))
+		created := "-" // a cordon does not tell
+		if !l.Created.IsZero() {
+			created = l.Created.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\ttrial %s\t%s\n", verb(what, l.Kind), l.Kind, l.Namespace, l.Name, l.Trial, created)
 	}
 	return w.Flush()
+}
+
+// verb says what was done to a leftover: what is the user's own is put back, not removed.
+func verb(what, kind string) string {
+	if kind != "claim" && kind != "cordon" {
+		return what
+	}
+	return strings.Replace(strings.Replace(what, "removed", "put back", 1), "remove", "put back", 1)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/kill"
 )
 
@@ -19,8 +18,7 @@ func (a *app) killCommand() *cobra.Command {
 		Hidden: true,
 		Args:   exactArgs("ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			at := clock.MonoNs()
-			pid, err := kill.Container(args[0], syscall.SIGKILL)
+			pid, at, err := kill.Container(args[0], syscall.SIGKILL)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -68,7 +69,10 @@ func (a *app) test(cmd *cobra.Command, o *testOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.spec(cmd, a.In)
+	if err := o.fits(ref.Kind); err != nil {
+		return err
+	}
+	s, err := o.spec(a.In)
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func (a *app) test(cmd *cobra.Command, o *testOptions, name string) error {
 	}
 	t := &tester{app: a, opts: o, spec: s}
 	if o.junit != "" {
-		if err := writable(o.junit); err != nil {
+		if err := canHold(filepath.Dir(o.junit)); err != nil {
 			return err
 		}
 	}
@@ -98,7 +102,7 @@ type tester struct {
 
 // connect chooses the cluster, and says what is about to happen to it.
 func (t *tester) connect(ctx context.Context) error {
-	change := fmt.Sprintf("%s %s, under traffic, and put it back", describeTrigger(trigger.Kind(t.spec.Config.Trigger)), t.spec.Ref)
+	change := fmt.Sprintf("%s %s, under traffic, and put it back", describeTrigger(trigger.Kind(t.spec.Config.Trigger), t.opts.count), t.spec.Ref)
 	if t.spec.Config.Trigger == string(trigger.None) {
 		change = "send requests to " + t.spec.Ref.String()
 	}
@@ -116,22 +120,24 @@ func (t *tester) connect(ctx context.Context) error {
 }
 
 // describeTrigger is what a person confirms.
-func describeTrigger(k trigger.Kind) string {
+func describeTrigger(k trigger.Kind, count int) string {
+	pods := "a Pod of"
+	if count > 1 {
+		pods = fmt.Sprintf("%d Pods of", count)
+	}
 	switch k {
 	case trigger.Rollout:
 		return "restart"
 	case trigger.Scale:
 		return "scale down and up again"
 	case trigger.Drain:
-		return "drain the node of a Pod of"
+		return "cordon a node and evict everybody's Pods there, by way of"
 	case trigger.Kill:
-		return "kill the process of a Pod of"
+		return "run a privileged Pod on a node, to kill the process of a Pod of"
 	case trigger.ForceDelete:
-		return "delete by force a Pod of"
-	case trigger.Evict:
-		return "evict a Pod of"
+		return "delete by force " + pods
 	default:
-		return string(k) + " a Pod of"
+		return string(k) + " " + pods
 	}
 }
 
@@ -170,6 +176,9 @@ func (t *tester) single(ctx context.Context) error {
 		return err
 	}
 	rec, terr := t.trial(ctx, id, nil)
+	if fault.CodeOf(terr) == fault.Usage && rec.Requests == nil {
+		return terr // nothing was touched: the next attempt may have this folder
+	}
 	if t.opts.force && rec.Completeness != record.Complete {
 		if old, err := record.Read(dir); err == nil && old.Completeness == record.Complete {
 			dir = filepath.Join(dir, record.HistoryDir, rec.ID) // a good record is not given for a failed trial
@@ -181,10 +190,11 @@ func (t *tester) single(ctx context.Context) error {
 		return errors.Join(recordFault(err), terr, t.show(t.opts.output, rec))
 	}
 	t.progress("record: %s", path)
-	if terr != nil && rec.Requests == nil {
-		return terr // nothing was sent: there is nothing to show
-	}
 	in := render.Input{Path: path, Record: *rec}
+	if terr != nil && rec.Requests == nil {
+		// Nothing was sent: there is nothing to show, and a CI system must not find the results of an earlier run.
+		return errors.Join(terr, t.writeJUnit([]render.Input{in}))
+	}
 	if err := errors.Join(t.showInput(t.opts.output, in, t.renderOptions()), t.writeJUnit([]render.Input{in})); err != nil {
 		return firstError(terr, err)
 	}
@@ -200,9 +210,10 @@ func (t *tester) set(ctx context.Context) error {
 		Name: strings.ToLower("test-" + t.spec.Ref.Kind + "-" + t.spec.Ref.Name), Repeats: t.opts.repeat,
 		Arms: []experiment.Arm{{Name: c.Trigger, Config: c}},
 	}
-	traffic := *c.Traffic
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %+v %d", t.spec.Ref, c.Trigger, c.Path, traffic, t.opts.repeat))
+	s := t.spec
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %+v %s %s %s %+v %s %d", s.Ref, c.Trigger, c.Path, c.Vantage, *c.Traffic, s.Service, s.Port, s.Pod, s.Plan, s.Budget.Text, t.opts.repeat))
 	e.Sha256 = hex.EncodeToString(sum[:])
+	var last *record.Record // also one that did not come to its end
 	dir := t.opts.out
 	if dir == "" {
 		dir = filepath.Join("drainproof-runs", e.Name+"-"+trial.NewID(time.Now()))
@@ -215,6 +226,9 @@ func (t *tester) set(ctx context.Context) error {
 				t.progress("== %s, trial %d of %d", t.spec.Ref, repeat, e.Repeats)
 			case err == nil:
 				t.progress("   %s", release.Describe(rec))
+			}
+			if rec != nil {
+				last = rec
 			}
 		},
 	}
@@ -230,6 +244,13 @@ func (t *tester) set(ctx context.Context) error {
 	found, err := experiment.Run(ctx, e, opts, func(ctx context.Context, _ experiment.Arm, set record.Set) (*record.Record, error) {
 		return t.trial(ctx, "", &set)
 	})
+	if err != nil && last != nil && last.Completeness != record.Complete {
+		// A set with a hole is not summed up, but the trial that made it is shown, and judged.
+		in := render.Input{Path: experiment.TrialDir(dir, last.Set.Arm, last.Set.Repeat), Record: *last}
+		if serr := errors.Join(t.showInput(t.opts.output, in, t.renderOptions()), t.writeJUnit([]render.Input{in})); serr != nil {
+			return firstError(err, serr)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -249,6 +270,9 @@ func (t *tester) set(ctx context.Context) error {
 func (t *tester) writeJUnit(set []render.Input) error {
 	if t.opts.junit == "" {
 		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(t.opts.junit), 0o755); err != nil {
+		return fault.Usagef("choose another file with --junit", "making the folder of the test results: %v", err)
 	}
 	var b bytes.Buffer
 	if err := testview.JUnit(&b, set...); err != nil {

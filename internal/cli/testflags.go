@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/release"
+	"github.com/drainproof/drainproof/internal/traffic"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 	"github.com/drainproof/drainproof/internal/trial"
 	"github.com/drainproof/drainproof/internal/trigger"
@@ -106,9 +106,9 @@ func testTriggers() []string {
 }
 
 // spec turns the flags into what is to be run.
-func (o *testOptions) spec(cmd *cobra.Command, stdin io.Reader) (release.Spec, error) {
+func (o *testOptions) spec(stdin io.Reader) (release.Spec, error) {
 	var s release.Spec
-	if err := o.check(cmd); err != nil {
+	if err := o.check(); err != nil {
 		return s, err
 	}
 	budget, err := verdict.Parse(o.budget)
@@ -122,7 +122,7 @@ func (o *testOptions) spec(cmd *cobra.Command, stdin io.Reader) (release.Spec, e
 	c := record.Config{
 		Trigger: o.trigger, Path: o.path, Vantage: o.vantage,
 		Traffic: &record.Traffic{
-			Mode: o.mode, Rate: o.rate, Users: o.users, Workers: o.clients, URL: o.shownURL(), Method: plan.Target.Method, Expect: o.expectOrDefault(),
+			Mode: o.mode, Rate: o.rate, Users: o.users, Workers: o.clients, URL: o.shownURL(plan.Target), Method: plan.Target.Method, Expect: o.expectOrDefault(),
 			HeaderCount: len(plan.Target.Headers), BodyBytes: len(plan.Target.Body), InsecureTLS: o.insecure,
 			DNSNs: plan.Limits.DNSNs, ConnectNs: plan.Limits.ConnectNs, TLSNs: plan.Limits.TLSNs, FirstByteNs: plan.Limits.FirstByteNs, WholeNs: plan.Limits.WholeNs,
 			BeforeNs: int64(o.before), AfterNs: int64(o.after), WaitFor: o.waitFor, WaitNs: int64(o.timeout), TriggerCount: o.count,
@@ -137,22 +137,46 @@ func (o *testOptions) spec(cmd *cobra.Command, stdin io.Reader) (release.Spec, e
 	return release.Spec{Config: c, Service: o.service, Port: o.port, Pod: o.pod, Plan: plan, Budget: budget}, nil
 }
 
+// fits refuses triggers and waits that a kind of workload does not know, and fills what to wait for.
+func (o *testOptions) fits(kind string) error {
+	t, pod := trigger.Kind(o.trigger), kind == "Pod"
+	ends := t == trigger.Delete || t == trigger.Evict || t == trigger.ForceDelete || t == trigger.Drain
+	if o.waitFor == "" {
+		switch {
+		case t == trigger.Rollout:
+			o.waitFor = string(kube.RolledOut)
+		case t == trigger.None:
+			o.waitFor = string(kube.Nothing)
+		case pod && ends:
+			o.waitFor = string(kube.Gone) // it is made again once the test is over
+		default:
+			o.waitFor = string(kube.Ready)
+		}
+	}
+	w := kube.Condition(o.waitFor)
+	switch {
+	case pod && t == trigger.Rollout:
+		return fault.Usagef("choose --trigger delete, evict, force-delete, drain, kill or none", "a Pod has no rollout to restart")
+	case pod && t == trigger.Scale, kind == "DaemonSet" && t == trigger.Scale:
+		return fault.Usagef("choose another trigger", "a %s has no replicas to scale", kind)
+	case kind == "DaemonSet" && t == trigger.Drain:
+		return fault.Usagef("choose --trigger delete", "a drain leaves the Pods of DaemonSets where they are, and would evict everybody else's")
+	case pod && w == kube.RolledOut:
+		return fault.Usagef("choose --wait-for gone, ready or none", "a Pod has no rollout to wait for")
+	case pod && ends && w == kube.Ready:
+		return fault.Usagef("choose --wait-for gone", "nothing makes a bare Pod again before the test is over")
+	case w == kube.Gone && (t == trigger.Scale || t == trigger.Kill || t == trigger.None):
+		return fault.Usagef("choose --wait-for ready", "with --trigger %s no Pod is known whose end could be waited for", t)
+	}
+	return nil
+}
+
 // check sees to the flags that are words, and fills those that follow from others.
-func (o *testOptions) check(cmd *cobra.Command) error {
+func (o *testOptions) check() error {
 	if o.vantage == "" {
 		o.vantage = "pod"
 		if o.url != "" {
 			o.vantage = "host"
-		}
-	}
-	if o.waitFor == "" {
-		switch trigger.Kind(o.trigger) {
-		case trigger.Rollout:
-			o.waitFor = string(kube.RolledOut)
-		case trigger.None:
-			o.waitFor = string(kube.Nothing)
-		default:
-			o.waitFor = string(kube.Ready)
 		}
 	}
 	var conditions []string
@@ -200,14 +224,13 @@ func counted(k trigger.Kind) bool {
 	return k == trigger.Delete || k == trigger.Evict || k == trigger.ForceDelete || k == trigger.Scale
 }
 
-// shownURL is the address without what may be secret in it.
-func (o *testOptions) shownURL() string {
-	u, err := url.Parse(o.url)
-	if err != nil || o.url == "" {
+// shownURL is the address as it is recorded: without what may be secret in it. Empty where the Service's address is not known yet.
+func (o *testOptions) shownURL(t request.Target) string {
+	if o.url == "" {
 		return ""
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
+	path, _, _ := strings.Cut(t.Path, "?")
+	return (&url.URL{Scheme: t.Scheme, Host: t.Authority, Path: path}).String()
 }
 
 func (o *testOptions) expectOrDefault() string {
@@ -256,13 +279,21 @@ func (o *testOptions) plan(stdin io.Reader) (request.Plan, error) {
 		}
 	}
 	if o.httpPath != "" {
-		if !strings.HasPrefix(o.httpPath, "/") || strings.ContainsAny(o.httpPath, " \r\n") {
-			return p, fault.Usagef("give a path such as /healthz", "--http-path %q does not begin with a slash, or holds a space", o.httpPath)
+		if err := trial.ValidatePath(o.mode, o.httpPath); err != nil {
+			return p, err
 		}
 		t.Path = o.httpPath
 	}
-	if t.Headers, err = parseHeaders(o.headers); err != nil {
+	headers, err := parseHeaders(o.headers)
+	if err != nil {
 		return p, err
+	}
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			t.Authority = h.Value
+			continue
+		}
+		t.Headers = append(t.Headers, h)
 	}
 	if t.Body, err = o.body(stdin); err != nil {
 		return p, err
@@ -276,7 +307,7 @@ func (o *testOptions) plan(stdin io.Reader) (request.Plan, error) {
 			return p, fault.Usagef("give a PEM file", "reading --ca: %v", err)
 		}
 	}
-	return p, nil
+	return p, traffic.CheckPlan(p)
 }
 
 // target reads --url.
@@ -369,16 +400,6 @@ func readBounded(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxBody)
 	}
 	return b, err
-}
-
-// writable sees that a file can be made before anything is measured.
-func writable(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".drainproof-*")
-	if err != nil {
-		return fault.Usagef("choose a folder that exists and can be written", "%s cannot be written: %v", path, err)
-	}
-	defer os.Remove(f.Name())
-	return f.Close()
 }
 
 func decode64(s string) ([]byte, error) { return base64.StdEncoding.DecodeString(strings.TrimSpace(s)) }

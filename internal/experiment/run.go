@@ -120,6 +120,10 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 		if terr != nil {
 			return records, fmt.Errorf("arm %s, repeat %d: %w", a.Name, repeat, terr)
 		}
+		if rec.IsTest() && rec.Completeness != record.Complete {
+			return records, fault.Inconclusivef("run it again with --resume: the incomplete repeat is kept as history and measured anew",
+				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
+		}
 		if rec.Completeness != record.Complete {
 			return records, fault.Measuref(nil, "run it again with --resume: the incomplete repeat is kept as history and measured anew",
 				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))

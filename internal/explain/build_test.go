@@ -14,6 +14,7 @@ type test struct{ r record.Record }
 
 func newTest() *test {
 	return &test{record.Record{
+		Config:   record.Config{Path: "clusterip"},
 		Workload: &record.Workload{Kind: "Deployment", Name: "web", Service: "web", PreStopSleepNs: new(int64(0))},
 		Sources:  []record.Source{{Name: "kube-watch", Gaps: []record.Gap{}}},
 	}}

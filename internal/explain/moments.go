@@ -59,7 +59,8 @@ func Moments(r record.Record) []Moment {
 
 // momentOf takes failures in order.
 func momentOf(r record.Record, failures []record.Failure) Moment {
-	m := Moment{FromTNs: when(failures[0]), ToTNs: when(failures[len(failures)-1]), Failed: len(failures)}
+	m := Moment{FromTNs: max(when(failures[0]), 0), // under way when the trigger was sent
+		ToTNs: when(failures[len(failures)-1]), Failed: len(failures)}
 	users := map[int]bool{}
 	counts := map[record.RequestOutcome]int{}
 	for _, f := range failures {

@@ -83,7 +83,7 @@ func cutByExit(v *view, f record.Failure) *record.Cause {
 }
 
 func noEndpoints(v *view, f record.Failure) *record.Cause {
-	if f.Outcome != record.Refused && f.Outcome != record.Unreachable || v.r.Workload == nil || v.r.Workload.Service == "" {
+	if f.Outcome != record.Refused && f.Outcome != record.Unreachable || v.r.Workload == nil || v.r.Workload.Service == "" || !throughService(v.r.Config.Path) {
 		return nil
 	}
 	from := began(f) - settled
@@ -97,13 +97,16 @@ func noEndpoints(v *view, f record.Failure) *record.Cause {
 	}
 }
 
+// throughService reports whether requests on that path ask a Service's rules.
+func throughService(path string) bool { return path == "clusterip" || path == "nodeport" }
+
 func notReadyYet(v *view, f record.Failure) *record.Cause {
 	if !f.Outcome.Failed() || !f.Outcome.Answered() && f.Connection != record.NewConnection {
 		return nil
 	}
 	pod := v.instance(f)
-	if pod == nil || pod.added == nil || pod.ready == nil || pod.ready.TNs <= f.TNs {
-		return nil
+	if pod == nil || pod.added == nil || pod.ready == nil || pod.added.TNs < 0 || pod.ready.TNs-f.TNs < settled {
+		return nil // what was there before the watch may have been ready before; and the API's word reaches us later than the nodes
 	}
 	if pod.endpointReady != nil && pod.endpointReady.TNs <= f.TNs || v.deaf(pod.added.TNs, pod.ready.TNs) {
 		return nil

@@ -187,6 +187,15 @@ func answered(status int, atMs float64) record.Failure {
 	return f
 }
 
+// TestNoEndpointsIsOfTheService: who goes to a Pod's address does not ask the Service's rules.
+func TestNoEndpointsIsOfTheService(t *testing.T) {
+	for _, path := range []string{"pod", "url"} {
+		direct := scaledDown()
+		direct.r.Config.Path = path
+		check(t, direct, failed(record.Refused, 1060, 1061), "unattributed")
+	}
+}
+
 func TestNotReadyYet(t *testing.T) {
 	check(t, starting(), answered(503, 2000), "not-ready-yet", record.PodAdded, record.PodReady)
 	if c := starting().cause(answered(503, 2000)); c.Sentence != "answered with status 503 by web-2, which the API called ready for the first time 1000 ms later: it was sent there too early" {
@@ -206,6 +215,7 @@ func TestNotReadyYetIsNotGuessed(t *testing.T) {
 		b    *test
 		f    record.Failure
 	}{
+		{"the API's word may have reached the node before us", starting(), answered(503, 2500)},
 		{"which Pod is not known", starting(), unknown},
 		{"it was ready", starting(), answered(503, 3001)},
 		{"it was ready before, and again", starting().kube(500, record.PodReady, "web-2").kube(600, record.PodNotReady, "web-2"), answered(503, 2000)},

@@ -100,7 +100,7 @@ func TestIDs(t *testing.T) {
 		if _, err := bareID(id); fault.CodeOf(err) != fault.Usage {
 			t.Errorf("%q: %v, want wrong use", id, err)
 		}
-		if _, err := Container(id, syscall.SIGKILL); fault.CodeOf(err) != fault.Usage {
+		if _, _, err := Container(id, syscall.SIGKILL); fault.CodeOf(err) != fault.Usage {
 			t.Errorf("%q: %v, want wrong use", id, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestReadOfARealProcess(t *testing.T) {
 	if err != nil || own.started == 0 || child.started < own.started || child.inner == 0 || child.inner == own.inner {
 		t.Errorf("child %+v, own %+v, %v", child, own, err)
 	}
-	if _, err := Container(one, syscall.SIGKILL); fault.CodeOf(err) != fault.Unmeasurable {
+	if _, _, err := Container(one, syscall.SIGKILL); fault.CodeOf(err) != fault.Unmeasurable {
 		t.Errorf("a container that is not here: %v", err)
 	}
 }

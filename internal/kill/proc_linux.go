@@ -13,36 +13,38 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
 )
 
 const proc = "/proc"
 
 // Container sends sig to the first process of the container with that id, and gives its process id in the namespace
-// of the caller, who must see the node's processes and be allowed to signal them. Its errors are faults: no such
+// of the caller and when it was signalled (clock.MonoNs). The caller must see the node's processes and be allowed to signal them. Its errors are faults: no such
 // container on this node, or no right to signal it.
-func Container(id string, sig syscall.Signal) (pid int, err error) {
+func Container(id string, sig syscall.Signal) (pid int, atMonoNs int64, err error) {
 	id, err = bareID(id)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	pid, err = find(proc, id)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	// Found again through a handle (a pidfd): what is signalled is the process that was looked at, not one that got its number since.
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		return 0, fault.Measuref(err, "", "process %d of container %s", pid, id)
+		return 0, 0, fault.Measuref(err, "", "process %d of container %s", pid, id)
 	}
 	defer p.Release()
 	if again, err := find(proc, id); err != nil || again != pid {
-		return 0, fault.Measuref(err, "run it again", "process %d of container %s ended just now", pid, id)
+		return 0, 0, fault.Measuref(err, "run it again", "process %d of container %s ended just now", pid, id)
 	}
+	atMonoNs = clock.MonoNs()
 	if err := p.Signal(sig); err != nil {
-		return 0, fault.Measuref(err, "this must run as root, in a privileged Pod with hostPID, on the container's node", "sending %s to process %d of container %s", sig, pid, id)
+		return 0, 0, fault.Measuref(err, "this must run as root, in a privileged Pod with hostPID, on the container's node", "sending %s to process %d of container %s", sig, pid, id)
 	}
-	return pid, nil
+	return pid, atMonoNs, nil
 }
 
 // process is one of the container's.

@@ -64,8 +64,8 @@ func (c Claim) labels(now time.Time) map[string]*string {
 }
 
 // Claim marks the workload for one trial, until Claim.Until. A workload that another trial holds is refused with an
-// error that names it; a mark that is over is taken, unless something is still to be put back. release takes the
-// mark away, if it is still this trial's; it is safe to call twice.
+// error that names it; a mark that is over is taken, unless something is still to be put back. release, which comes
+// also beside an error of a request whose answer may have been lost, takes the mark away, if it is still this trial's; it is safe to call twice.
 func (c *Cluster) Claim(ctx context.Context, w *Workload, claim Claim) (release func(context.Context) error, err error) {
 	k, err := c.workloadKind(w.Kind)
 	if err != nil {
@@ -90,11 +90,12 @@ func (c *Cluster) Claim(ctx context.Context, w *Workload, claim Claim) (release 
 			return nil, fmt.Errorf("writing the claim of %s: %w", w.Ref, err)
 		}
 		err = k.patch(ctx, w.Namespace, w.Name, types.MergePatchType, body)
+		release = func(ctx context.Context) error { return c.release(ctx, k, w.Ref, claim.Trial) }
 		switch {
 		case err == nil:
-			return func(ctx context.Context) error { return c.release(ctx, k, w.Ref, claim.Trial) }, nil
+			return release, nil
 		case !apierrors.IsConflict(err):
-			return nil, asking(ctx, err, "marking %s for trial %s", w.Ref, claim.Trial)
+			return release, asking(ctx, err, "marking %s for trial %s", w.Ref, claim.Trial)
 		}
 	}
 	return nil, fault.Measuref(nil, "wait until its controller is done with it, then run it again", "%s changes so fast that it could not be marked in %d attempts", w.Ref, claimTries)

@@ -44,16 +44,22 @@ func (c *Cluster) Resolve(ctx context.Context, r Ref) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	if len(pods) == 0 || finished(pods[0]) {
 		return nil, noPods(r, s)
+	}
+	if len(pods) > s.wanted && r.Kind == deploymentKind.kind {
+		return nil, fault.Measuref(nil, "wait until its last rollout is over; if it is, another workload's Pods have labels that its selector matches",
+			"%s wants %d Pods, and %d match its selector", r, s.wanted, len(pods))
 	}
 	w := &Workload{Ref: r, Facts: factsOf(r, s, pods)}
 	if s.selector != nil {
 		w.Selector = metav1.FormatLabelSelector(s.selector)
 	}
 	for _, p := range pods {
-		if isReady(p) && p.DeletionTimestamp == nil {
+		if isReady(p) {
 			w.Ready++
+			w.ReadyPods = append(w.ReadyPods, p.Name)
 		}
 	}
 	if w.Facts.Budgets, err = c.budgets(ctx, r.Namespace, pods); err != nil {

@@ -121,7 +121,7 @@ func TestResolveADeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Workload{
-		Ref: webRef, Selector: "app=web", Ready: 1,
+		Ref: webRef, Selector: "app=web", Ready: 1, ReadyPods: []string{"web-b"},
 		Facts: record.Workload{
 			Kind: "Deployment", Namespace: "shop", Name: "web", UID: "d1", Replicas: 2, Strategy: "RollingUpdate", MaxUnavailable: "25%", MaxSurge: "1",
 			GraceNs: int64(20 * time.Second), PreStop: "web: sleep 5s", PreStopSleepNs: new(int64(5 * time.Second)), Images: []string{"web:1", "log:2"}, ReadinessProbe: true,

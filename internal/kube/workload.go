@@ -27,8 +27,9 @@ type Workload struct {
 	Selector string
 	// Services select at least one of its Pods, by name.
 	Services []Service
-	// Ready is how many of Facts.Pods are ready.
-	Ready int
+	// ReadyPods names those of Facts.Pods that are ready, and Ready is how many they are. Pods that are ending already are in neither.
+	ReadyPods []string
+	Ready     int
 }
 
 // Service is a Service that leads to the workload.

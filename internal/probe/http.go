@@ -46,13 +46,13 @@ type httpServer struct {
 	idle   chan struct{}
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	conns map[net.Conn]http.ConnState
 }
 
 func newHTTPServer(log *logger, health *health, l net.Listener) *httpServer {
 	h := &httpServer{
 		listener: l, log: log, health: health, sockets: &sockets{all: map[*socket]struct{}{}},
-		quit: make(chan struct{}), leaving: make(chan struct{}), idle: make(chan struct{}, 1), conns: map[net.Conn]struct{}{},
+		quit: make(chan struct{}), leaving: make(chan struct{}), idle: make(chan struct{}, 1), conns: map[net.Conn]http.ConnState{},
 	}
 	mux := http.NewServeMux()
 	health.route(mux)
@@ -85,10 +85,29 @@ func (h *httpServer) track(c net.Conn, state http.ConnState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch state {
-	case http.StateNew:
-		h.conns[c] = struct{}{}
+	case http.StateNew, http.StateActive, http.StateIdle:
+		h.conns[c] = state
 	case http.StateClosed, http.StateHijacked:
 		delete(h.conns, c)
+	}
+}
+
+// answering reports whether a connection has an answer that is not sent whole.
+func (h *httpServer) answering() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, state := range h.conns {
+		if state == http.StateActive {
+			return true
+		}
+	}
+	return false
+}
+
+// settle waits a moment for handlers that were cut, so that they can write into the log what became of their requests.
+func (h *httpServer) settle() {
+	for deadline := time.Now().Add(time.Second); h.active.Load() > 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -119,6 +138,10 @@ func (h *httpServer) finish(ctx context.Context, announce bool) {
 			case <-ctx.Done():
 				return
 			}
+		}
+		// A handler returns before its answer is on the way: the connection tells when it is.
+		for h.answering() && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
 		}
 		return
 	}

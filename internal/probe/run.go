@@ -121,6 +121,7 @@ func run(ctx context.Context, c Config, signals <-chan os.Signal, started func(t
 	stopSweep()
 	servers.Wait()
 	p.tcp.owners.Wait()
+	p.http.settle()
 	p.http.sockets.serving.Wait()
 	return c.ExitCode, nil
 }

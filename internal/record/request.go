@@ -173,7 +173,7 @@ const (
 	OtherInstances = "(others)"
 )
 
-// InstanceCount is what one instance answered.
+// InstanceCount is what one instance answered, or failed to: Failed counts as requests.failed does, from the trigger on.
 type InstanceCount struct {
 	Instance string `json:"instance"`
 	Total    int64  `json:"total"`
@@ -242,8 +242,8 @@ type Failure struct {
 	Cause         *Cause `json:"cause"`
 }
 
-// Latency of the answered requests, counted from the planned time (no coordinated omission), by the phase
-// of the trial in which they were planned; null where none was answered.
+// Latency of the answered requests, counted from the planned time (no coordinated omission): before had ended by
+// the trigger, during were under way then or planned until the end of the disruption, after were planned later. Null where none was answered.
 type Latency struct {
 	Before *Quantiles `json:"before"`
 	During *Quantiles `json:"during"`

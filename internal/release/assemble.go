@@ -74,6 +74,10 @@ func (r *running) assembleRequests(zero int64) {
 	for i := range c.samples {
 		c.samples[i].PlannedNs -= zero
 	}
+	if r.cfg.Path == "pod" {
+		// There is one Pod at that address.
+		c.oneInstance(r.victim.Name)
+	}
 	in := tally.Input{Samples: c.samples, Names: c.names, Reconnects: c.reconnects, Users: c.users}
 	if r.overMonoNs != 0 {
 		in.DuringToTNs = new(r.overMonoNs - zero)

@@ -115,3 +115,22 @@ func (c *counter) counts() map[record.RequestOutcome]int64 {
 	}
 	return out
 }
+
+// oneInstance names who answered where that is certain; the caller holds mu.
+func (c *counter) oneInstance(name string) {
+	i, ok := c.byName[name]
+	if !ok {
+		i = int32(len(c.names))
+		c.byName[name], c.names = i, append(c.names, name)
+	}
+	for k := range c.samples {
+		if c.samples[k].Instance < 0 {
+			c.samples[k].Instance = i
+		}
+	}
+	for k := range c.failures {
+		if c.failures[k].Instance == "" {
+			c.failures[k].Instance = name
+		}
+	}
+}

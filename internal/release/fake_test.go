@@ -149,7 +149,7 @@ func (w *world) Resolve(_ context.Context, ref kube.Ref) (*kube.Workload, error)
 		return nil, err
 	}
 	return &kube.Workload{
-		Ref: ref, Selector: "app=web", Ready: 1,
+		Ref: ref, Selector: "app=web", Ready: 1, ReadyPods: []string{oldPod},
 		Facts: record.Workload{
 			Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: "w", Replicas: 1, Strategy: "RollingUpdate", Images: []string{"web:v1"}, Budgets: []string{},
 			Pods: []record.WorkloadPod{{Name: oldPod, UID: "uid-1", IP: host, Node: "n1", NodeIP: host}},

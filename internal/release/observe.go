@@ -31,11 +31,14 @@ func (r *running) before(ctx context.Context) error {
 // fire sends the trigger; its instant is the zero of the record.
 func (r *running) fire(ctx context.Context) error {
 	r.setPhase(Fire)
-	t, err := r.newTrigger(ctx, r.target)
-	if err != nil {
-		return err
+	if r.trigger == nil {
+		var err error
+		if r.trigger, err = r.newKill(ctx, r.target); err != nil {
+			return err
+		}
 	}
-	r.undos = append(r.undos, undo{t.Subject(), t.Undo})
+	t := r.trigger
+	r.undos = append(r.undos, undo{what: t.Subject(), do: r.undoTrigger, users: true})
 	r.enter(Fire, "%s %s", t.Kind(), t.Subject())
 	zeroWall, zero := time.Now(), clock.MonoNs()
 	r.setZero(zero)
@@ -54,17 +57,21 @@ func (r *running) fire(ctx context.Context) error {
 func (r *running) aim() (trigger.Target, error) {
 	r.ended = nil
 	w, t := r.workload, r.cfg.Traffic
-	pod, err := r.victim()
+	pod, err := r.choose()
 	if err != nil {
 		return trigger.Target{}, err
 	}
+	r.victim = pod
 	target := trigger.Target{
 		Namespace: w.Namespace, WorkloadKind: w.Kind, Workload: w.Name, Pod: pod.Name, PodUID: pod.UID, Node: pod.Node, Trial: r.id,
 	}
 	switch trigger.Kind(r.cfg.Trigger) {
 	case trigger.Rollout:
+		// A StatefulSet's and a DaemonSet's status tells when no old Pod is left; a Deployment's does not count those that are ending.
 		for _, p := range w.Facts.Pods {
-			r.ended = append(r.ended, p.UID)
+			if w.Kind == "Deployment" {
+				r.ended = append(r.ended, p.UID)
+			}
 		}
 	case trigger.Drain:
 		for _, p := range w.Facts.Pods {
@@ -97,10 +104,8 @@ func (r *running) aim() (trigger.Target, error) {
 	return target, nil
 }
 
-func (r *running) newTrigger(ctx context.Context, t trigger.Target) (trigger.Trigger, error) {
-	if kind := trigger.Kind(r.cfg.Trigger); kind != trigger.Kill {
-		return r.deps.NewTrigger(ctx, kind, t)
-	}
+// newKill makes the trigger that needs a Pod on the node.
+func (r *running) newKill(ctx context.Context, t trigger.Target) (trigger.Trigger, error) {
 	container, id := r.pods.container(t.Pod)
 	if id == "" {
 		return nil, unmet("kill", "the id of a running container of pod "+t.Pod+" must be known", "the API has not told it", "see `kubectl describe pod "+t.Pod+"`")
@@ -148,8 +153,12 @@ func (r *running) observe(ctx context.Context) error {
 		return err
 	}
 	// It was measured, but it did not come to its end: the verdict says so, and everything is put back.
-	r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("the disruption did not end within %v: %v", limit, err))
-	r.say("it did not end within %v: %v", limit, err)
+	what := "the disruption did not come to its end"
+	if wait.Err() != nil {
+		what = fmt.Sprintf("the disruption did not end within %v", limit)
+	}
+	r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("%s: %v", what, err))
+	r.say("%s: %v", what, err)
 	return nil
 }
 
@@ -162,6 +171,41 @@ func (r *running) awaitKilled(ctx context.Context) error {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return fault.Measuref(err, "", "the kubelet has not told that the killed container of pod %s ended", r.killed)
 		}
+	}
+	return nil
+}
+
+// backUp scales up again under traffic: a new Pod may lose requests, too.
+func (r *running) backUp(ctx context.Context) error {
+	if r.cfg.Trigger != string(trigger.Scale) || r.overMonoNs == 0 {
+		return nil
+	}
+	r.enter(Observe, "scaling up again")
+	if err := r.undoTrigger(ctx); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Duration(r.cfg.Traffic.WaitNs))
+	defer cancel()
+	if err := r.deps.API.Await(wait, r.workload, kube.Ready, nil); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("it was not ready again after scaling up: %v", err))
+		return nil
+	}
+	r.overMonoNs = r.journal.Harness(record.ObserveEnded, r.workload.Kind+"/"+r.workload.Name, map[string]any{"waited_for": "ready again"})
+	return nil
+}
+
+// undoTrigger puts back what the trigger changed. A bare Pod that was made again is waited for: the next trial finds it serving.
+func (r *running) undoTrigger(ctx context.Context) error {
+	if err := r.trigger.Undo(ctx); err != nil {
+		return err
+	}
+	if r.workload.Kind == "Pod" && r.cfg.Trigger != string(trigger.None) {
+		wait, cancel := context.WithTimeout(ctx, attachTimeout)
+		defer cancel()
+		_ = r.deps.API.Await(wait, r.workload, kube.Ready, nil) // it is there; whether it serves, the next trial asks
 	}
 	return nil
 }

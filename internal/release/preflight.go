@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,12 @@ func (r *running) resolve(ctx context.Context) error {
 		return err
 	}
 	facts := w.Facts
+	if kind := trigger.Kind(r.cfg.Trigger); kind != trigger.Kill {
+		// Made now: what it refuses is refused before anything is touched.
+		if r.trigger, err = r.deps.NewTrigger(ctx, kind, r.target); err != nil {
+			return err
+		}
+	}
 	service, port, err := r.way(w)
 	if err != nil {
 		return err
@@ -181,11 +188,12 @@ func (r *running) address(w *kube.Workload, s kube.Service, p kube.ServicePort) 
 		if p.PodPort == 0 {
 			return unmet("path", "the container port behind port "+fmt.Sprint(p.Port)+" must be known", "it is not", "give the address with --url")
 		}
-		t.Host, t.Port = w.Facts.Pods[0].IP, uint16(p.PodPort)
+		t.Host, t.Port = r.victim.IP, uint16(p.PodPort)
 	case "nodeport":
-		node, err := r.nodeAddress(w)
-		if err != nil {
-			return err
+		// Through the node of the Pod that is ended: that it serves is certain.
+		node := r.victim.NodeIP
+		if node == "" {
+			return unmet("path", "the node of pod "+r.victim.Name+" must have an address", "none is known", "use --path clusterip")
 		}
 		if p.NodePort == 0 {
 			return fault.Usagef("use --path clusterip", "Service %s has no node port for port %d (it is of type %s)", s.Name, p.Port, s.Type)
@@ -200,7 +208,8 @@ func (r *running) address(w *kube.Workload, s kube.Service, p kube.ServicePort) 
 	if t.Authority == "" {
 		t.Authority = fmt.Sprintf("%s.%s.svc:%d", s.Name, w.Namespace, p.Port)
 	}
-	r.cfg.Traffic.URL = fmt.Sprintf("%s://%s%s", t.Scheme, hostPort(t.Host, int(t.Port)), t.Path)
+	path, _, _ := strings.Cut(t.Path, "?") // a query may hold what is secret
+	r.cfg.Traffic.URL = fmt.Sprintf("%s://%s%s", t.Scheme, hostPort(t.Host, int(t.Port)), path)
 	return nil
 }
 
@@ -209,16 +218,6 @@ func hostPort(host string, port int) string {
 		return fmt.Sprintf("[%s]:%d", host, port)
 	}
 	return fmt.Sprintf("%s:%d", host, port)
-}
-
-// nodeAddress is that of the first Pod's node: that it serves is certain.
-func (r *running) nodeAddress(w *kube.Workload) (string, error) {
-	for _, p := range w.Facts.Pods {
-		if p.NodeIP != "" {
-			return p.NodeIP, nil
-		}
-	}
-	return "", unmet("path", "the node of a Pod must have an address", "none is known", "use --path clusterip")
 }
 
 // deploy makes what the trial needs in the cluster, and claims the workload.
@@ -237,7 +236,7 @@ func (r *running) deploy(ctx context.Context) error {
 		n := r.cfg.Traffic.Workers
 		r.say("starting %s", plural(n, "client Pod"))
 		workers, err := r.deps.API.DeployWorkers(ctx, kube.WorkerSpec{
-			Namespace: r.namespace, Trial: r.id, Image: r.cfg.Image, Args: []string{"worker", "--idle=3h"}, AwayFrom: r.workload.Facts.Pods[0].Node,
+			Namespace: r.namespace, Trial: r.id, Image: r.cfg.Image, Args: []string{"worker", "--idle=3h"}, AwayFrom: r.victim.Node,
 		}, n, deployTimeout)
 		if err != nil {
 			return err
@@ -252,7 +251,7 @@ func (r *running) makeNamespace(ctx context.Context) error {
 	r.enter(Deploy, "creating namespace %s", r.namespace)
 	r.rec.Environment.Namespace = r.namespace
 	// Registered first: an interrupted creation may have created it all the same.
-	r.undos = append(r.undos, undo{"namespace " + r.namespace, func(ctx context.Context) error {
+	r.undos = append(r.undos, undo{what: "namespace " + r.namespace, do: func(ctx context.Context) error {
 		return r.deps.API.Undo(ctx, r.namespace, r.id)
 	}})
 	uid, err := r.deps.API.EnsureNamespace(ctx, r.namespace, r.id, true)
@@ -296,7 +295,7 @@ func (r *running) claim(ctx context.Context) error {
 	}
 	release, err := r.deps.API.Claim(ctx, r.workload, c)
 	if release != nil {
-		r.undos = append(r.undos, undo{"the mark on " + r.workload.Ref.String(), release})
+		r.undos = append(r.undos, undo{what: "the mark on " + r.workload.Ref.String(), do: release, mark: true})
 	}
 	return err
 }
@@ -308,15 +307,17 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// victim is the Pod that the trigger acts on, or the first of them.
-func (r *running) victim() (record.WorkloadPod, error) {
-	pods := r.workload.Facts.Pods
-	if r.spec.Pod == "" {
-		return pods[0], nil
-	}
+// choose finds the Pod that the trigger acts on, or the first of them: a ready one, since the end of no other would be felt.
+func (r *running) choose() (record.WorkloadPod, error) {
 	var names []string
-	for _, p := range pods {
-		if p.Name == r.spec.Pod {
+	for _, p := range r.workload.Facts.Pods {
+		ready := slices.Contains(r.workload.ReadyPods, p.Name)
+		switch {
+		case r.spec.Pod == "" && (ready || r.workload.Ready == 0):
+			return p, nil
+		case r.spec.Pod == p.Name && !ready:
+			return p, unmet("pod", "pod "+p.Name+" must be ready before it is ended", "it is not", "choose another with --pod")
+		case r.spec.Pod == p.Name:
 			return p, nil
 		}
 		names = append(names, p.Name)

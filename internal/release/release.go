@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,9 @@ const (
 const (
 	deployTimeout = 90 * time.Second
 	attachTimeout = 30 * time.Second
-	undoTimeout   = 90 * time.Second
+	// undoTimeout bounds each step of putting back; one that fails is tried again until then, undoTries times at most.
+	undoTimeout = 90 * time.Second
+	undoTries   = 4
 	// claimSlack is how much longer than planned a claim on the workload holds.
 	claimSlack = 2 * time.Minute
 )
@@ -165,7 +168,11 @@ type running struct {
 	// namespace is the trial's own, for the workers and the probe; empty until it is made.
 	namespace string
 	workload  *kube.Workload
-	target    trigger.Target
+	// victim is the Pod that the trigger acts on, or the first of them.
+	victim record.WorkloadPod
+	target trigger.Target
+	// trigger is nil until it is made: in preflight, but for kill.
+	trigger   trigger.Trigger
 	plan      request.Plan
 	workers   []kube.PodRef
 	clients   []*client
@@ -191,9 +198,13 @@ type running struct {
 	requestsRan bool
 }
 
+// undo puts one thing back. It may be called again after it failed.
 type undo struct {
 	what string
 	do   func(context.Context) error
+	// users: it puts back what is the user's own. Where that fails, the mark on the workload must stay, as it tells
+	// cleanup what to put back. mark: it takes that mark away.
+	users, mark bool
 }
 
 func (r *running) enter(p Phase, format string, args ...any) {
@@ -228,11 +239,13 @@ func (r *running) say(format string, args ...any) {
 }
 
 func (r *running) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.rec.Notes = append(r.rec.Notes, fmt.Sprintf(format, args...))
 }
 
 func (r *running) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.after} {
+	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.backUp, r.after} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -249,16 +262,31 @@ func (r *running) putBack(ctx context.Context) error {
 		return nil
 	}
 	r.enter(PutBack, "putting back what this trial changed")
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
 	var errs []error
-	for i := len(r.undos) - 1; i >= 0; i-- {
-		if err := r.undos[i].do(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("putting back %s: %w", r.undos[i].what, err))
+	left := false
+	for _, u := range slices.Backward(r.undos) {
+		if u.mark && left {
+			continue
+		}
+		if err := u.tryHard(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("putting back %s: %w", u.what, err))
+			left = left || u.users
 		}
 	}
 	r.undos = nil
 	return errors.Join(errs...)
+}
+
+// tryHard tries again what failed: an API server that is busy or away for a moment must not leave a service at zero replicas.
+func (u undo) tryHard(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	for try := range undoTries {
+		if err = u.do(ctx); err == nil || try == undoTries-1 || pause(ctx, time.Second<<try) != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // pause waits, or ends early with ctx's error.

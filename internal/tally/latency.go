@@ -19,8 +19,10 @@ const (
 func latency(in Input, p *peers) record.Latency {
 	byPhase := grouped(in.Samples, phases, func(s *request.Sample) int {
 		switch {
-		case s.PlannedNs < 0:
+		case endedBefore(s):
 			return before
+		case s.PlannedNs < 0:
+			return during // under way when the trigger was sent: what held it up may have been that
 		case in.DuringToTNs == nil || s.PlannedNs < *in.DuringToTNs:
 			return during
 		default:

@@ -78,7 +78,7 @@ func (p *peers) counts(in Input) []record.InstanceCount {
 		s := &in.Samples[i]
 		c := &all[p.at(s)]
 		c.Total++
-		if s.RequestOutcome().Failed() {
+		if s.RequestOutcome().Failed() && !endedBefore(s) {
 			c.Failed++
 		}
 	}

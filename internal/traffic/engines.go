@@ -21,10 +21,22 @@ func startEngine(p request.Plan, sink request.Sink) (request.Engine, error) {
 	}
 }
 
+// CheckPlan refuses a plan that no client can send, as wrong use; its host may still be unknown.
+func CheckPlan(p request.Plan) error {
+	if p.Target.Host == "" {
+		p.Target.Host, p.Target.Port = "192.0.2.1", 80 // stands for one (RFC 5737)
+	}
+	return client.Check(p)
+}
+
 // sendOnce sends one request and judges it as a collector would.
 func sendOnce(ctx context.Context, p request.Plan) (request.Answer, error) {
 	if !slices.Contains(request.Modes(), p.Mode) {
 		return request.Answer{}, errUnknownMode(p.Mode)
+	}
+	p.Rate, p.Users = 1, 1
+	if err := client.Check(p); err != nil {
+		return request.Answer{}, err
 	}
 	return request.AnswerOf(p, client.Once(ctx, p)), nil
 }

@@ -62,7 +62,7 @@ func TestCompareCounts(t *testing.T) {
 	if diff := cmp.Diff([]Difference{{"grace", "30 s", "45 s"}, {"preStop", "web: sleep 5s", "web: sleep 10s"}}, c.Changed); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
-	if len(c.Same) != 7 || c.Same[0] != (Difference{"trigger", "rollout", "rollout"}) {
+	if len(c.Same) != 11 || c.Same[0] != (Difference{"trigger", "rollout", "rollout"}) {
 		t.Errorf("same: %v", c.Same)
 	}
 	if c.TrialsP == nil || math.Abs(*c.TrialsP-0.1) > 1e-12 || math.Abs(c.TrialsLeastP-0.1) > 1e-12 {

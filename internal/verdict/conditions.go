@@ -26,10 +26,14 @@ const (
 func allConditions() []condition {
 	return []condition{
 		{"trigger", true, func(r record.Record) string { return r.Config.Trigger }},
+		{"path", true, func(r record.Record) string { return cmp.Or(r.Config.Path, none) }},
+		{"vantage", true, func(r record.Record) string { return cmp.Or(r.Config.Vantage, none) }},
+		{"clients", true, traffic(func(t record.Traffic) string { return strconv.Itoa(t.Workers) })},
+		{"expected statuses", true, traffic(func(t record.Traffic) string { return cmp.Or(t.Expect, none) })},
 		{"mode", true, traffic(func(t record.Traffic) string { return t.Mode })},
 		{"rate", true, traffic(func(t record.Traffic) string { return figure.Trimmed(t.Rate) })},
 		{"users", true, traffic(func(t record.Traffic) string { return strconv.Itoa(t.Users) })},
-		{"Pods ended", true, traffic(func(t record.Traffic) string { return strconv.Itoa(max(t.TriggerCount, 1)) })},
+		{"Pods ended", true, ended},
 		{"Kubernetes", true, func(r record.Record) string { return cmp.Or(r.Environment.Kubernetes, notKnown) }},
 		{"proxy mode", true, func(r record.Record) string {
 			if m := r.Environment.ProxyMode; m != nil {
@@ -78,4 +82,20 @@ func yesNo(v bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// ended says how many Pods the trigger takes.
+func ended(r record.Record) string {
+	if r.Config.Traffic == nil {
+		return notKnown
+	}
+	n := r.Config.Traffic.TriggerCount
+	switch {
+	case r.Config.Trigger == "scale" && n == 0:
+		return "all"
+	case n == 0:
+		return "1"
+	default:
+		return strconv.Itoa(n)
+	}
 }

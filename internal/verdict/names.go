@@ -90,10 +90,16 @@ func part(n, all int64) *float64 {
 	return new(float64(n) / float64(all))
 }
 
-// Since counts the requests that were planned at or after the trigger and that the client could send. The edges of a series'
+// Since counts the requests that were planned at or after the trigger and that the client could send, and those that were under way
+// by then and failed: these count as failed since the trigger. The edges of a series'
 // buckets lie at multiples of their width from the trigger; of one that spans it all the same, nothing is counted.
 func Since(r record.Record) int64 {
 	n, _ := sent(r)
+	for _, f := range r.FailuresFrom() {
+		if f.PlannedTNs < 0 {
+			n++
+		}
+	}
 	return n
 }
 

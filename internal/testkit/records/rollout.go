@@ -114,7 +114,7 @@ func newTest(id, trigger string) *testBuilder {
 	b.r.Environment.Namespace, b.r.Environment.NamespaceUID = "shop", "c40d"
 	b.r.Environment.Image, b.r.Environment.ImageID = "", nil
 	b.r.Config = record.Config{
-		Trigger: trigger, Vantage: "host", Namespace: new("shop"),
+		Trigger: trigger, Path: "clusterip", Vantage: "host", Namespace: new("shop"),
 		Traffic: &record.Traffic{
 			Mode: "new-connection", Rate: 1000 / everyMs, Users: testUsers, Workers: 1, URL: "http://198.18.64.40:80/", Method: "GET", Expect: "2xx",
 			DNSNs: ns(2000), ConnectNs: ns(2000), TLSNs: ns(3000), FirstByteNs: ns(10e3), WholeNs: ns(15e3),

@@ -78,7 +78,8 @@ func ofErrno(e End) record.RequestOutcome {
 		default:
 			return record.ResetBeforeResponse
 		}
-	case "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN":
+	case "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "EACCES", "ENOPROTOOPT", "ENONET", "EPROTO":
+		// As ip(7) and the kernel's icmp_err_convert and icmpv6_err_convert have ICMP's codes.
 		return record.Unreachable
 	case "ETIMEDOUT":
 		switch e.Phase {
@@ -97,7 +98,8 @@ func ofErrno(e End) record.RequestOutcome {
 // ofServer reports whether an errno speaks of the other side or the way to it, and not of this machine.
 func ofServer(errno string) bool {
 	switch errno {
-	case "ECONNREFUSED", "ECONNRESET", "EPIPE", "ECONNABORTED", "ENETRESET", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "ETIMEDOUT":
+	case "ECONNREFUSED", "ECONNRESET", "EPIPE", "ECONNABORTED", "ENETRESET", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "ETIMEDOUT",
+		"EACCES", "ENOPROTOOPT", "ENONET", "EPROTO":
 		return true
 	}
 	return false
@@ -115,12 +117,12 @@ func expected(ranges []StatusRange, status int) bool {
 // Retryable reports whether a client may send such a request again without asking its user: nothing of a response had
 // come, and either the server said that it had not taken it on, or the connection was a kept one that the
 // server closed (RFC 9110, 9.2.2 allows it for idempotent methods), or none was established.
-func Retryable(o record.RequestOutcome, reused, idempotent bool) bool {
+func Retryable(o record.RequestOutcome, k EndKind, reused, idempotent bool) bool {
 	switch o {
 	case record.Refused, record.Unreachable, record.ConnectTimeout, record.GoawayUnprocessed:
 		return true
 	case record.EOFBeforeResponse, record.ResetBeforeResponse:
-		return reused && idempotent
+		return reused && idempotent && k != EndStreamReset // that one broke no connection
 	default:
 		return false
 	}

@@ -115,7 +115,7 @@ func TestRetryable(t *testing.T) {
 		for _, c := range []struct{ reused, idempotent, want bool }{
 			{false, false, always}, {true, false, always}, {false, true, always}, {true, true, always || kept},
 		} {
-			if got := Retryable(o, c.reused, c.idempotent); got != c.want {
+			if got := Retryable(o, EndEOF, c.reused, c.idempotent); got != c.want {
 				t.Errorf("%s, reused %t, idempotent %t: %t", o, c.reused, c.idempotent, got)
 			}
 		}

@@ -36,6 +36,7 @@ func NewCollector(p Plan) *Collector {
 func (c *Collector) Done(r Result) {
 	outcome := Classify(c.plan.Mode, c.plan.Expect, r.End, r.Status)
 	user := r.User + c.plan.FirstUser
+	r.Instance = nameOf(r.Instance)
 	s := Sample{
 		PlannedNs: r.PlannedNs, LatencyNs: r.EndedNs - r.PlannedNs, User: int32(user), Instance: -1,
 		Outcome: outcomeIndex[outcome], Reused: r.Reused,
@@ -62,7 +63,7 @@ func (c *Collector) Done(r Result) {
 	}
 	c.failures = append(c.failures, Failed{
 		PlannedNs: r.PlannedNs, SentNs: r.SentNs, EndedNs: r.EndedNs, User: user, Outcome: outcome, Phase: r.End.Phase, Kind: r.End.Kind,
-		Errno: r.End.Errno, Message: bounded(r.End.Message), Reused: r.Reused, Retryable: Retryable(outcome, r.Reused, c.idempotent),
+		Errno: r.End.Errno, Message: bounded(r.End.Message), Reused: r.Reused, Retryable: Retryable(outcome, r.End.Kind, r.Reused, c.idempotent),
 		Status: r.Status, Answered: r.End.Kind == EndAnswered, Instance: r.Instance, BytesReceived: r.BytesReceived,
 		Local: written(r.Local), Remote: written(r.Remote), ConnOpenedNs: r.ConnOpenedNs, ConnRequests: r.ConnRequests,
 	})
@@ -81,11 +82,16 @@ const (
 	maxNames = 10_000
 )
 
+// nameOf keeps of an instance's name what can be one.
+func nameOf(s string) string {
+	if len(s) > maxName {
+		s = s[:maxName]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
 // intern gives the number of a name, -1 for one too many; the caller holds mu.
 func (c *Collector) intern(name string) int32 {
-	if len(name) > maxName {
-		name = name[:maxName]
-	}
 	i, ok := c.names[name]
 	if !ok && len(c.names) >= maxNames {
 		return -1
@@ -166,7 +172,7 @@ type Answer struct {
 func AnswerOf(p Plan, r Result) Answer {
 	return Answer{
 		Outcome: Classify(p.Mode, p.Expect, r.End, r.Status), Status: r.Status, Phase: r.End.Phase, Errno: r.End.Errno, Message: bounded(r.End.Message),
-		Instance: r.Instance, Remote: written(r.Remote), TookNs: r.EndedNs - r.SentNs,
+		Instance: nameOf(r.Instance), Remote: written(r.Remote), TookNs: r.EndedNs - r.SentNs,
 	}
 }
 

@@ -35,6 +35,14 @@ import (
 	"github.com/drainproof/drainproof/internal/traffic/request/client/held"
 )
 
+// Check refuses a plan that cannot be sent, as wrong use.
+func Check(p request.Plan) error {
+	if rawHeld(p.Mode) {
+		return held.Check(p)
+	}
+	return check(p)
+}
+
 // Start sends p from now on, until Stop. A plan that cannot be sent is wrong use.
 func Start(p request.Plan, sink request.Sink) (request.Engine, error) {
 	if rawHeld(p.Mode) {

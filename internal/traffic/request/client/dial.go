@@ -68,6 +68,8 @@ func (c *connection) abort() {
 
 // dial opens a connection, each phase within its limit. It is nil where that failed; a has then ended.
 func (d *dialer) dial(a *attempt) *connection {
+	// Nothing of a connection that the attempt was on before is true of this one.
+	a.Local, a.Remote, a.Reused, a.ConnRequests, a.Instance, a.BytesReceived = netip.AddrPort{}, netip.AddrPort{}, false, 0, "", 0
 	a.ConnOpenedNs = clock.MonoNs()
 	remote, ok := d.resolve(a)
 	if !ok {

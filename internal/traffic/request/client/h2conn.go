@@ -326,6 +326,16 @@ func (c *h2Conn) retire() {
 // close lets go of the connection by the client's will.
 func (c *h2Conn) close() { c.die(limitEnd(record.PhaseSend, "closed by the client")) }
 
+// dieUnborn ends a connection on which the server has not said a word yet.
+func (c *h2Conn) dieUnborn() {
+	c.mu.Lock()
+	unborn := !c.settled
+	c.mu.Unlock()
+	if unborn {
+		c.die(request.End{Kind: request.EndTimeout})
+	}
+}
+
 // die ends the connection and every stream on it.
 func (c *h2Conn) die(e request.End) {
 	now := clock.MonoNs()

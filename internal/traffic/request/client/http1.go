@@ -126,8 +126,8 @@ func (s *http1Sender) exchange(a *attempt, c *http1Conn) (again bool) {
 		}
 		a.BytesReceived += int64(n)
 		used, done, parseErr := c.parser.Feed(buf[:n])
-		if c.parser.HeaderDone && len(c.parser.Instance) > 0 && c.instance != string(c.parser.Instance) {
-			c.instance = string(c.parser.Instance)
+		if c.parser.HeaderDone && c.instance != string(c.parser.Instance) {
+			c.instance = string(c.parser.Instance) // an answer without the header is nobody's: a proxy gave it
 		}
 		a.Instance = c.instance
 		switch {

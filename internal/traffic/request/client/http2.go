@@ -108,6 +108,7 @@ func (s *http2Sender) exchange(a *attempt, c *h2Conn, st *h2Stream) {
 	inTime = inTime && a.wait(a.until, st.done, nil)
 	if !inTime {
 		s.waiting.Go(c.abandon(st, a.overdue("")))
+		c.dieUnborn() // what has never said a word is no connection that a library would keep
 	}
 	a.took(st)
 	if a.End.Kind == request.EndAnswered {
@@ -118,8 +119,8 @@ func (s *http2Sender) exchange(a *attempt, c *h2Conn, st *h2Stream) {
 // took ends a as its stream ended.
 func (a *attempt) took(st *h2Stream) {
 	a.BytesReceived = st.reply.bytes
-	if st.reply.instance != "" {
-		a.Instance = st.reply.instance
+	if st.reply.instance != "" || st.end.Kind == request.EndAnswered {
+		a.Instance = st.reply.instance // an answer without the header is nobody's: a proxy gave it
 	}
 	a.endAt(st.end, st.endedNs)
 }

@@ -25,10 +25,10 @@ const (
 	openAtMost = 65_536
 	reserve    = 256
 
-	// Requests that are due less than denseNs apart make a dense schedule, whose loop turns no sooner than stepNs after
-	// it turned last. Both are far below the millisecond that a request may be late.
+	// Requests that are due less than denseNs apart make a dense schedule, whose loop turns every stepNs at most:
+	// a request leaves no more than that late, a fifth of the millisecond that it may be, and those that leave together cost less.
 	denseNs = 250_000
-	stepNs  = 100_000
+	stepNs  = 200_000
 
 	// partingNs is how long a server may take to close a connection that it or the request said would be closed. Who
 	// closes first keeps the port for a minute (TIME_WAIT); left to the client, 28,000 ports would
@@ -62,11 +62,12 @@ type engine struct {
 	schedule request.Schedule
 	next     int64 // the request to be sent next
 	dueNs    int64 // and when it is due
+	turnNs   int64 // when the loop was to turn last, with a dense schedule
 	lookNs   int64 // when the sockets were last looked at
 	aheadNs  int64 // the wall clock's lead over the loop's, then
+	endNs    int64 // when the schedule ended; never before Stop
 	dense    bool
 	behind   bool // more than a turn's worth waits
-	stopping bool
 
 	conns []*conn
 	free  []int32
@@ -107,7 +108,7 @@ func newEngine(p request.Plan, sink request.Sink) (*engine, error) {
 	e := &engine{
 		plan: p, sink: sink, remote: remote, request: written(p), address: rawAddressOf(remote),
 		finished: make(chan struct{}), ep: -1, wake: -1, stamps: -1, dense: p.Rate > 1e9/denseNs,
-		clock: newStopwatch(), dueNs: never, users: make([]user, p.Users), instances: map[string]string{},
+		clock: newStopwatch(), dueNs: never, endNs: never, users: make([]user, p.Users), instances: map[string]string{},
 		limit: socketsAtMost(), message: newMessage(), events: make([]unix.EpollEvent, eventsPerWait),
 	}
 	e.connecting, e.answering, e.parting, e.idling = newQueue(byPhase), newQueue(byPhase), newQueue(byPhase), newQueue(byPhase)

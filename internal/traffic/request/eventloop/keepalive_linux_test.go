@@ -114,7 +114,7 @@ func TestServerEndsIdleConnections(t *testing.T) {
 	}
 }
 
-// TestServerAnnouncesItsClose: no connection is lost that was not to be used again.
+// TestServerAnnouncesItsClose: each connection is replaced by another, and none is lost.
 func TestServerAnnouncesItsClose(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(_ int, c *net.TCPConn, in *bufio.Reader) {
@@ -124,7 +124,7 @@ func TestServerAnnouncesItsClose(t *testing.T) {
 	})
 	list, reconnects := sendSome(t, plan(request.KeepAlive, s.address, 50), 4)
 	wantAnswered(t, list, 200)
-	if reconnects != 0 || s.connections() != len(list) {
+	if reconnects == 0 || reconnects >= len(list) || s.connections() != len(list) {
 		t.Errorf("%d requests, %d reconnects, %d connections", len(list), reconnects, s.connections())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
-// run turns the loop until it is stopped and nothing is under way any more.
+// run turns the loop until it is stopped, has sent what it owed by then, and nothing is under way any more.
 func (e *engine) run() {
 	defer close(e.finished)
 	defer e.release()
@@ -16,7 +16,7 @@ func (e *engine) run() {
 	e.dueNs = e.schedule.DueNs(0)
 	var on thread
 	defer func() { on.leave() }()
-	for !e.stopping || e.live > 0 {
+	for e.endNs == never || e.owes() || e.live > 0 {
 		e.turn()
 		on.yield(e.lookNs)
 	}
@@ -34,10 +34,13 @@ func (e *engine) turn() {
 	if !e.behind {
 		e.expire(e.lookNs)
 	}
-	if !e.stopping && e.sendDue() {
+	if e.sendDue() {
 		e.behind = true
 	}
 }
+
+// owes reports whether the next request is on the schedule: until Stop, or due before it and late.
+func (e *engine) owes() bool { return e.dueNs <= e.endNs }
 
 // look waits until something happens or is due; not at all when the loop is behind. A dense schedule is only waited
 // for, and what happened meanwhile is seen then: to be woken for every single answer costs more than the answer, on both sides.
@@ -46,9 +49,12 @@ func (e *engine) look() int {
 	timeout := int64(0)
 	switch now := e.clock.ns(); {
 	case e.behind:
-	case e.dense && !e.stopping && e.dueNs-now < denseNs:
-		if until := max(e.dueNs, e.lookNs+stepNs); until > now {
-			nap(until)
+	case e.dense && e.endNs == never && e.dueNs-now < denseNs:
+		e.turnNs = max(e.dueNs, e.turnNs+stepNs)
+		if e.turnNs > now {
+			nap(e.turnNs)
+		} else {
+			e.turnNs = now
 		}
 	default:
 		timeout = max(e.nextNs()-now, 0)
@@ -65,9 +71,9 @@ func (e *engine) look() int {
 
 // nextNs is when something is due: a send, or the end of somebody's time.
 func (e *engine) nextNs() int64 {
-	next := e.dueNs
-	if e.stopping {
-		next = never
+	next := int64(never)
+	if e.owes() {
+		next = e.dueNs
 	}
 	for _, l := range e.limits {
 		if l.queue.first != none {
@@ -113,7 +119,7 @@ func (e *engine) expire(now int64) {
 // handle deals with one report of epoll.
 func (e *engine) handle(ev *unix.EpollEvent) {
 	if ev.Fd == tagWake {
-		e.stopping = true
+		e.endNs = e.lookNs
 		return
 	}
 	c := e.conns[ev.Fd]
@@ -144,7 +150,7 @@ func (e *engine) handle(ev *unix.EpollEvent) {
 func (e *engine) sendDue() bool {
 	for range sendsPerTurn {
 		now := e.clock.ns()
-		if e.dueNs > now {
+		if e.dueNs > now || !e.owes() {
 			return false
 		}
 		e.begin(e.dueNs, now)

@@ -81,6 +81,27 @@ func TestLateLoopSkipsNothing(t *testing.T) {
 	}
 }
 
+// TestStopSendsWhatIsOwed: what was due before the end and is late leaves all the same.
+func TestStopSendsWhatIsOwed(t *testing.T) {
+	t.Parallel()
+	p := plan(request.KeepAlive, serve(t, answering).address, 1000)
+	sink := newResults()
+	sink.first = func() { time.Sleep(200 * time.Millisecond) }
+	e, err := newEngine(p, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go e.run()
+	sink.wait(t, 1) // and the loop is held up
+	e.Stop()
+	list, _ := sink.take()
+	wantAnswered(t, list, 200)
+	wantSchedule(t, p, list)
+	if len(list) < 200 {
+		t.Errorf("%d requests left in 200 ms at 1,000 a second", len(list))
+	}
+}
+
 // TestTooManyConnections: beyond what the process can hold, requests end as the client's own failure, until others end.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()

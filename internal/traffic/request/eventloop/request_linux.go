@@ -197,14 +197,14 @@ func (e *engine) answered(c *conn, over bool, now int64) {
 	e.under.remove(e.conns, c)
 	c.requests++
 	c.instance = r.Instance
-	kept := e.plan.Mode == request.KeepAlive && c.response.KeepAlive && c.written == len(e.request) && !e.stopping
+	kept := e.plan.Mode == request.KeepAlive && c.response.KeepAlive && c.written == len(e.request) && e.owes()
+	if e.plan.Mode == request.KeepAlive && (over || !kept) && e.owes() {
+		e.users[c.user].lost++ // closed in order, or announced to be
+	}
 	switch {
 	case kept && !over:
 		e.keep(c, now)
 	case over:
-		if kept {
-			e.users[c.user].lost++
-		}
 		e.drop(c)
 	default:
 		e.enter(c, parting, now)

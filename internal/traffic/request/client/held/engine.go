@@ -36,7 +36,7 @@ type engine struct {
 }
 
 func newEngine(ctx context.Context, p request.Plan, sink request.Sink) (*engine, error) {
-	if err := check(p); err != nil {
+	if err := Check(p); err != nil {
 		return nil, err
 	}
 	config, err := tlsConfig(p.Target)

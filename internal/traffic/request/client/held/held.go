@@ -69,7 +69,7 @@ func Once(ctx context.Context, p request.Plan) request.Result {
 	first := make(firstResult, 1)
 	e, err := newEngine(ctx, p, first)
 	if err != nil {
-		return request.Result{PlannedNs: now, EndedNs: now, End: request.End{Kind: request.EndClientLimit, Phase: record.PhaseDNS, Message: err.Error()}}
+		return request.Result{PlannedNs: now, SentNs: now, EndedNs: now, End: request.End{Kind: request.EndClientLimit, Phase: record.PhaseDNS, Message: err.Error()}}
 	}
 	defer e.Stop()
 	e.due(0, now)
@@ -98,7 +98,8 @@ func (firstResult) Reconnected() {}
 const maxDatagram = 65507
 
 // check refuses plans that this package cannot send.
-func check(p request.Plan) error {
+// Check refuses a plan that cannot be sent, as wrong use.
+func Check(p request.Plan) error {
 	schemes := map[request.Mode][]string{request.WebSocket: {"http", "https"}, request.TCP: {"tcp"}, request.UDP: {"udp"}}[p.Mode]
 	switch {
 	case schemes == nil:

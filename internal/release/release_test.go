@@ -185,7 +185,7 @@ func TestWhatFailsByItselfIsNotDisturbed(t *testing.T) {
 	fired := false
 	w.at = func(step string) {
 		switch step {
-		case "NewTrigger":
+		case "Fire":
 			fired = true
 		case "Watch":
 			time.AfterFunc(300*time.Millisecond, func() { w.broken.Store(true) })

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks behind every claim on performance; some minutes (the first run builds the peer). Nothing else
+# The benchmarks behind every claim on performance; some minutes (the first run builds the peers). Nothing else
 # should run beside them: they hold 15,000 connections on the loopback interface.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,5 +12,8 @@ if [ "$(ulimit -n)" != unlimited ] && [ "$(ulimit -n)" -lt 16000 ]; then
 fi
 echo "# targets: total-KiB/flow <= 12, late-p99.9-ms <= 50 (Hold: 15,000 flows, 500 ms heartbeats); p99-ms <= 2 (Reset: 5,000 flows)"
 go test -run '^$' -bench . -count "${COUNT:-1}" ./internal/traffic/bench
+echo "# targets: x-vegeta >= 2, late-p99.9-ms <= 1 (NewConnection: 5,000 requests/s); x-vegeta >= 3 (KeepAlive: 10,000 requests/s); MiB <= 300 (Million)"
+go test -run '^$' -bench 'NewConnection|KeepAlive' -benchtime 3x -count "${COUNT:-1}" ./internal/traffic/request/bench
+go test -run '^$' -bench Million -benchtime 1x -count "${COUNT:-1}" ./internal/traffic/request/bench
 echo "# targets: x-faster >= 5, memory-share <= 0.5 (Peer: 10,000 documents beside kube-score); s <= 10, MiB <= 300 (Live: 5,000 Pods)"
 go test -run '^$' -bench . -benchtime 5x -count "${COUNT:-1}" ./internal/audit/bench

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 type user struct {
 	idle  queue
 	count int
-	// lost connections ended while they were idle and were not replaced yet.
+	// lost connections ended while they were idle, or their last answer said that they would, and were not replaced yet.
 	lost int
 }
 

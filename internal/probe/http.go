@@ -92,6 +92,9 @@ func (h *httpServer) track(c net.Conn, state http.ConnState) {
 	}
 }
 
+// answerLead is how long a finished answer may take to leave.
+const answerLead = 200 * time.Millisecond
+
 // answering reports whether a connection has an answer that is not sent whole.
 func (h *httpServer) answering() bool {
 	h.mu.Lock()
@@ -139,8 +142,8 @@ func (h *httpServer) finish(ctx context.Context, announce bool) {
 				return
 			}
 		}
-		// A handler returns before its answer is on the way: the connection tells when it is.
-		for h.answering() && ctx.Err() == nil {
+		// A handler returns before its answer is on the way: the connection tells when it is. One of HTTP/2 with a stream that is held never does.
+		for deadline := time.Now().Add(answerLead); h.answering() && ctx.Err() == nil && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		return

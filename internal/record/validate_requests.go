@@ -57,7 +57,7 @@ func (c *checker) requests(q Requests) {
 		instTotal, instFailed = instTotal+n.Total, instFailed+n.Failed
 	}
 	c.check(instTotal == q.Total, "requests.instances", "sum up to %d of %d requests", instTotal, q.Total)
-	c.check(instFailed == failed, "requests.instances", "sum up to %d of %d failures", instFailed, failed)
+	c.check(instFailed == q.Failed, "requests.instances", "sum up to %d of %d failures", instFailed, q.Failed)
 }
 
 func (c *checker) series(q Requests) {

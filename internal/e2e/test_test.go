@@ -340,7 +340,8 @@ func TestE2EStuckRollout(t *testing.T) {
 
 // TestE2ETestInterrupted: Ctrl-C half way puts everything back; a kill -9 leaves what cleanup then puts back.
 func TestE2ETestInterrupted(t *testing.T) {
-	a := app{kind: "Deployment", namespace: "e2e-cut", replicas: 2, args: []string{"--on-term", "finish"}}
+	// Its Pods stay for their whole grace period: so long the workload is scaled to zero, for the test to see it.
+	a := app{kind: "Deployment", namespace: "e2e-cut", replicas: 2, args: []string{"--on-term", "ignore"}}
 	a.deploy(t)
 	testkit.Require(t, testkit.Linux)
 	replicas := func() string {

@@ -14,8 +14,8 @@ const (
 	grpcUnavailable   = 14
 )
 
-// serving is one gRPC message: not compressed, 2 bytes long, HealthCheckResponse{status: SERVING}, which is field 1 as the varint 1.
-var serving = []byte{0, 0, 0, 0, 2, 1<<3 | 0, 1}
+// serving is one gRPC message: not compressed, 2 bytes long, HealthCheckResponse{status: SERVING}, which is field 1 (shifted by the three bits of its type, 0) as the varint 1.
+var serving = []byte{0, 0, 0, 0, 2, 1 << 3, 1}
 
 // requestLimit bounds what is read of a gRPC request.
 const requestLimit = 1 << 20

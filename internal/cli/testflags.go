@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -233,18 +234,7 @@ func (o *testOptions) shownURL(t request.Target) string {
 	return (&url.URL{Scheme: t.Scheme, Host: t.Authority, Path: path}).String()
 }
 
-func (o *testOptions) expectOrDefault() string {
-	switch {
-	case o.expect != "":
-		return o.expect
-	case strings.HasPrefix(o.mode, "grpc"):
-		return "0"
-	default:
-		return "2xx"
-	}
-}
-
-const grpcHealthCheck, grpcHealthWatch = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+func (o *testOptions) expectOrDefault() string { return cmp.Or(o.expect, trial.DefaultExpect(o.mode)) }
 
 // plan is what each client sends, without its share of rate and users.
 func (o *testOptions) plan(stdin io.Reader) (request.Plan, error) {
@@ -267,11 +257,8 @@ func (o *testOptions) plan(stdin io.Reader) (request.Plan, error) {
 	case mode == request.TCP, mode == request.UDP:
 		t.Scheme = o.mode
 	}
-	switch mode {
-	case request.GRPC:
-		t.Path, t.Method = grpcHealthCheck, "POST"
-	case request.GRPCStream:
-		t.Path, t.Method = grpcHealthWatch, "POST"
+	if mode == request.GRPC || mode == request.GRPCStream {
+		t.Path, t.Method = trial.DefaultPath(o.mode), "POST"
 	}
 	if o.url != "" {
 		if err := o.target(t); err != nil {
@@ -378,7 +365,7 @@ func (o *testOptions) body(stdin io.Reader) ([]byte, error) {
 	}
 	if encoded, ok := strings.CutPrefix(string(b), "base64:"); ok && o.dataFile == "" {
 		var err error
-		if b, err = decode64(encoded); err != nil {
+		if b, err = base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)); err != nil {
 			return nil, fault.Usagef("give base64 after base64:", "--data is no base64: %v", err)
 		}
 	}
@@ -401,5 +388,3 @@ func readBounded(path string) ([]byte, error) {
 	}
 	return b, err
 }
-
-func decode64(s string) ([]byte, error) { return base64.StdEncoding.DecodeString(strings.TrimSpace(s)) }

@@ -63,6 +63,11 @@ func Inconclusivef(next, format string, args ...any) *Error {
 	return &Error{Code: Inconclusive, What: fmt.Sprintf(format, args...), Next: next}
 }
 
+// Unmet is a precondition that does not hold: the check's name, what must be true, what is, and the remedy.
+func Unmet(check, invariant, seen, remedy string) error {
+	return Measuref(nil, remedy, "preflight check %s: %s, but %s", check, invariant, seen)
+}
+
 // CodeOf gives the exit code that err deserves: that of the outermost Error
 // in its chain, Pass for nil, Unmeasurable for a plain error.
 func CodeOf(err error) Code {

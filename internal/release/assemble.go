@@ -78,7 +78,7 @@ func (r *running) assembleRequests(zero int64) {
 		// There is one Pod at that address.
 		c.oneInstance(r.victim.Name)
 	}
-	in := tally.Input{Samples: c.samples, Names: c.names, Reconnects: c.reconnects, Users: c.users}
+	in := tally.Input{Samples: c.samples, Names: c.names, Reconnects: c.reconnects, Users: r.cfg.Traffic.Users}
 	if r.overMonoNs != 0 {
 		in.DuringToTNs = new(r.overMonoNs - zero)
 	}

@@ -217,14 +217,13 @@ func (r *running) wrongAnswer(c *client, a request.Answer) error {
 			seen += " (" + a.Message + ")"
 		}
 	}
-	return unmet("answer", fmt.Sprintf("%s %s must give the expected answer before it is disturbed", c.name, r.cfg.Traffic.URL), "it gave: "+seen, next)
+	return fault.Unmet("answer", fmt.Sprintf("%s %s must give the expected answer before it is disturbed", c.name, r.cfg.Traffic.URL), "it gave: "+seen, next)
 }
 
 // startTraffic shares the load among the clients, so that together they send as one would.
 func (r *running) startTraffic(ctx context.Context) error {
 	t := r.cfg.Traffic
 	n := len(r.clients)
-	r.tally.begin(t.Users)
 	first := 0
 	for i, c := range r.clients {
 		p := r.plan

@@ -16,7 +16,6 @@ type counter struct {
 	byName     map[string]int32
 	failures   []told
 	reconnects int64
-	users      int
 	// broken says that a batch could not be read; empty otherwise.
 	broken string
 	live   map[record.RequestOutcome]int64
@@ -30,12 +29,6 @@ type told struct {
 
 func newCounter() *counter {
 	return &counter{byName: map[string]int32{}, live: map[record.RequestOutcome]int64{}}
-}
-
-func (c *counter) begin(users int) {
-	c.mu.Lock()
-	c.users = users
-	c.mu.Unlock()
 }
 
 // take adds one batch of a client, whose times and names become ours.

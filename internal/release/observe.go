@@ -49,13 +49,11 @@ func (r *running) fire(ctx context.Context) error {
 		return err
 	}
 	r.rec.Trigger.AcceptedNs = new(r.journal.Harness(record.TriggerAccepted, t.Subject(), nil) - zero)
-	r.lengthy, _ = t.(trigger.Lengthy)
 	return nil
 }
 
 // aim says what the trigger acts on, and remembers whose end is to be waited for.
 func (r *running) aim() (trigger.Target, error) {
-	r.ended = nil
 	w, t := r.workload, r.cfg.Traffic
 	pod, err := r.choose()
 	if err != nil {
@@ -108,10 +106,10 @@ func (r *running) aim() (trigger.Target, error) {
 func (r *running) newKill(ctx context.Context, t trigger.Target) (trigger.Trigger, error) {
 	container, id := r.pods.container(t.Pod)
 	if id == "" {
-		return nil, unmet("kill", "the id of a running container of pod "+t.Pod+" must be known", "the API has not told it", "see `kubectl describe pod "+t.Pod+"`")
+		return nil, fault.Unmet("kill", "the id of a running container of pod "+t.Pod+" must be known", "the API has not told it", "see `kubectl describe pod "+t.Pod+"`")
 	}
 	t.Container, t.ContainerID = container, id
-	r.killed, r.exitsBefore = t.Pod, r.pods.exits(t.Pod)
+	r.exitsBefore = r.pods.exits(t.Pod)
 	r.say("starting a privileged Pod on node %s, from which the process can be killed", t.Node)
 	killer, err := r.deps.API.DeployKiller(ctx, r.namespace, r.id, r.cfg.Image, t.Node, deployTimeout)
 	if err != nil {
@@ -137,8 +135,8 @@ func (r *running) observe(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := r.awaitKilled(wait)
-	if err == nil && r.lengthy != nil {
-		err = r.lengthy.Finish(wait)
+	if more, ok := r.trigger.(trigger.Lengthy); ok && err == nil {
+		err = more.Finish(wait)
 	}
 	if err == nil {
 		err = r.deps.API.Await(wait, r.workload, condition, r.ended)
@@ -167,9 +165,9 @@ func (r *running) awaitKilled(ctx context.Context) error {
 	if r.cfg.Trigger != string(trigger.Kill) {
 		return nil
 	}
-	for r.pods.exits(r.killed) == r.exitsBefore {
+	for r.pods.exits(r.victim.Name) == r.exitsBefore {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return fault.Measuref(err, "", "the kubelet has not told that the killed container of pod %s ended", r.killed)
+			return fault.Measuref(err, "", "the kubelet has not told that the killed container of pod %s ended", r.victim.Name)
 		}
 	}
 	return nil

@@ -14,11 +14,6 @@ import (
 	"github.com/drainproof/drainproof/internal/trigger"
 )
 
-// unmet is a precondition that does not hold: the check's name, what must be true, what is, and the remedy.
-func unmet(check, invariant, seen, remedy string) error {
-	return fault.Measuref(nil, remedy, "preflight check %s: %s, but %s", check, invariant, seen)
-}
-
 // bundled reports whether the trial deploys its own workload.
 func (r *running) bundled() bool { return r.cfg.Probe != nil }
 
@@ -67,7 +62,7 @@ func (r *running) rights(ctx context.Context) error {
 		return fault.Measuref(err, "check that the API server answers and that this account may ask for its own rights (selfsubjectaccessreviews)", "preflight check rights: asking the API server")
 	}
 	if len(missing) > 0 {
-		return unmet("rights", "this account must have every right that the test needs", "it lacks: "+strings.Join(missing, ", "),
+		return fault.Unmet("rights", "this account must have every right that the test needs", "it lacks: "+strings.Join(missing, ", "),
 			"grant them (docs/permissions.md lists the least that works) or use another account")
 	}
 	return nil
@@ -81,7 +76,7 @@ func (r *running) resolve(ctx context.Context) error {
 	}
 	r.workload = w
 	if w.Ready == 0 && r.cfg.Trigger != string(trigger.None) {
-		return unmet("ready", w.Ref.String()+" must have a ready Pod before it is disturbed", fmt.Sprintf("none of its %d is", len(w.Facts.Pods)),
+		return fault.Unmet("ready", w.Ref.String()+" must have a ready Pod before it is disturbed", fmt.Sprintf("none of its %d is", len(w.Facts.Pods)),
 			"see `kubectl describe pods`, and test it once it serves")
 	}
 	if r.target, err = r.aim(); err != nil {
@@ -138,7 +133,7 @@ func (r *running) way(w *kube.Workload) (kube.Service, kube.ServicePort, error) 
 		return s, none, nil
 	}
 	if s.ReadyEndpoints == 0 {
-		return s, none, unmet("endpoints", "Service "+s.Name+" must have a ready endpoint", "it has none", "see `kubectl get endpointslices -l kubernetes.io/service-name="+s.Name+"`, and test it once it serves")
+		return s, none, fault.Unmet("endpoints", "Service "+s.Name+" must have a ready endpoint", "it has none", "see `kubectl get endpointslices -l kubernetes.io/service-name="+s.Name+"`, and test it once it serves")
 	}
 	port, err := r.choosePort(s)
 	return s, port, err
@@ -186,14 +181,14 @@ func (r *running) address(w *kube.Workload, s kube.Service, p kube.ServicePort) 
 	switch r.cfg.Path {
 	case "pod":
 		if p.PodPort == 0 {
-			return unmet("path", "the container port behind port "+fmt.Sprint(p.Port)+" must be known", "it is not", "give the address with --url")
+			return fault.Unmet("path", "the container port behind port "+fmt.Sprint(p.Port)+" must be known", "it is not", "give the address with --url")
 		}
 		t.Host, t.Port = r.victim.IP, uint16(p.PodPort)
 	case "nodeport":
 		// Through the node of the Pod that is ended: that it serves is certain.
 		node := r.victim.NodeIP
 		if node == "" {
-			return unmet("path", "the node of pod "+r.victim.Name+" must have an address", "none is known", "use --path clusterip")
+			return fault.Unmet("path", "the node of pod "+r.victim.Name+" must have an address", "none is known", "use --path clusterip")
 		}
 		if p.NodePort == 0 {
 			return fault.Usagef("use --path clusterip", "Service %s has no node port for port %d (it is of type %s)", s.Name, p.Port, s.Type)
@@ -316,7 +311,7 @@ func (r *running) choose() (record.WorkloadPod, error) {
 		case r.spec.Pod == "" && (ready || r.workload.Ready == 0):
 			return p, nil
 		case r.spec.Pod == p.Name && !ready:
-			return p, unmet("pod", "pod "+p.Name+" must be ready before it is ended", "it is not", "choose another with --pod")
+			return p, fault.Unmet("pod", "pod "+p.Name+" must be ready before it is ended", "it is not", "choose another with --pod")
 		case r.spec.Pod == p.Name:
 			return p, nil
 		}

@@ -180,13 +180,10 @@ type running struct {
 	reading   sync.WaitGroup
 	following sync.WaitGroup
 	pods      podStates
-	// killed is the Pod whose process is killed; exitsBefore how many ends of its containers had been told by then.
-	killed      string
+	// exitsBefore is how many ends of the victim's containers had been told when its process was to be killed.
 	exitsBefore int
 	// ended are UIDs of the Pods that the trigger ends.
 	ended []string
-	// lengthy is the fired trigger where it has more to do; nil otherwise.
-	lengthy trigger.Lengthy
 	// mu guards what the live line reads beside: phase, fired and zeroMonoNs are written under it, by one goroutine.
 	mu          sync.Mutex
 	phase       Phase

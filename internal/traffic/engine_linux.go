@@ -7,8 +7,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 	"github.com/drainproof/drainproof/internal/wire"
 )
 
@@ -41,7 +43,7 @@ const (
 // timer or buffer per flow. Everything below the mutex's line is the loop's own.
 type engine struct {
 	emit     func(Note)
-	clock    stopwatch
+	clock    clock.Stopwatch
 	ep       int
 	timer    int
 	wake     int
@@ -80,7 +82,7 @@ func newEngine(emit func(Note)) (holder, error) {
 	raiseDescriptors()
 	spareProcessors()
 	e := &engine{
-		emit: emit, clock: newStopwatch(), ep: -1, timer: -1, wake: -1, finished: make(chan struct{}),
+		emit: emit, clock: clock.NewStopwatch(), ep: -1, timer: -1, wake: -1, finished: make(chan struct{}),
 		identities: map[[2]string]*wire.Identity{}, limits: map[string]int{},
 		buf: make([]byte, 64<<10), events: make([]unix.EpollEvent, eventsPerWait),
 		late: stats.NewDelays(), answers: stats.NewDelays(),
@@ -161,7 +163,7 @@ func (e *engine) Open(p Plan, done func(failures []string)) error {
 			e.flows[i].fd = -1
 		}
 		e.live, e.opening = len(targets), len(targets)
-		now := e.clock.ns()
+		now := e.clock.MonoNs()
 		e.pace = pace{startNs: now, heartbeatNs: p.HeartbeatNs, n: int64(len(targets))}
 		e.nextSweep = now + sweepNs
 	})
@@ -210,7 +212,7 @@ func (e *engine) Close() *Report {
 
 // conclude ends what still lives and sums up. The loop ends after it.
 func (e *engine) conclude() *Report {
-	now := e.clock.ns()
+	now := e.clock.MonoNs()
 	e.stopped = true
 	r := &Report{Flows: make([]FlowReport, 0, len(e.flows)), Unsent: e.unsent}
 	for i := range e.flows {
@@ -219,7 +221,7 @@ func (e *engine) conclude() *Report {
 			end, at := f.raw(EndWindowClosed, ""), now
 			switch {
 			case f.state != open:
-				end = f.raw(EndNotOpened, symbol(unix.ECANCELED))
+				end = f.raw(EndNotOpened, request.Symbol(unix.ECANCELED))
 			case f.refusal != nil:
 				end, at = *f.refusal, f.refusedNs
 				e.note(Note{Kind: NoteEnded, MonoNs: at, Flow: f.id, End: &end})
@@ -252,7 +254,7 @@ func (e *engine) finish(f *flow, end RawEnd, now int64, cause error) {
 	}
 	if cause != nil && localLimit(cause) {
 		end.Kind = EndClientLimit
-		e.limits[symbol(cause)]++
+		e.limits[request.Symbol(cause)]++
 	}
 	f.state, f.endedNs, f.end = ended, now, end
 	e.live--

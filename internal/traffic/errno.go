@@ -4,23 +4,9 @@ package traffic
 
 import (
 	"errors"
-	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// symbol is the name of an errno, such as ECONNRESET; "errno N" for a number without a name.
-func symbol(err error) string {
-	errno, ok := errors.AsType[syscall.Errno](err)
-	if !ok {
-		return ""
-	}
-	if name := unix.ErrnoName(errno); name != "" {
-		return name
-	}
-	return "errno " + strconv.Itoa(int(errno))
-}
 
 // localLimit tells whether an error is the client's own: descriptors, ports,
 // memory, or a rule of its machine that forbids it to send. None of them says anything about the server.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
 func TestFallenBehind(t *testing.T) {
@@ -45,10 +46,10 @@ func TestLocalLimits(t *testing.T) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if got := symbol(fmt.Errorf("wrapped: %w", unix.ECONNRESET)); got != "ECONNRESET" {
+	if got := request.Symbol(fmt.Errorf("wrapped: %w", unix.ECONNRESET)); got != "ECONNRESET" {
 		t.Errorf("symbol %q", got)
 	}
-	if got := symbol(unix.Errno(4000)); got != "errno 4000" {
+	if got := request.Symbol(unix.Errno(4000)); got != "errno 4000" {
 		t.Errorf("symbol %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
 // run is the loop: look at the sockets, obey, send what is due, open what is to be opened, and let go of what ended.
@@ -61,7 +62,7 @@ func (e *engine) wait(busy bool) (n int, now int64) {
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		panic("traffic: epoll_wait on an open descriptor: " + err.Error())
 	}
-	e.lastLook = e.clock.ns()
+	e.lastLook = e.clock.MonoNs()
 	return max(n, 0), e.lastLook
 }
 
@@ -121,7 +122,7 @@ func (e *engine) begin() bool {
 		index := int32(e.pace.beginning(e.next))
 		f := &e.flows[index]
 		e.next++
-		f.startedNs = e.clock.ns()
+		f.startedNs = e.clock.MonoNs()
 		fd, err := dialSocket(f.target)
 		if err == nil {
 			f.fd = int32(fd)
@@ -131,7 +132,7 @@ func (e *engine) begin() bool {
 		f.state = connecting
 		e.connects++
 		if err != nil {
-			e.finish(f, f.raw(EndReadError, symbol(err)), e.clock.ns(), err)
+			e.finish(f, f.raw(EndReadError, request.Symbol(err)), e.clock.MonoNs(), err)
 		}
 	}
 	return true
@@ -141,7 +142,7 @@ func (e *engine) begin() bool {
 func (e *engine) connected(f *flow) {
 	f.state = greeting
 	f.local = localAddress(int(f.fd))
-	e.send(f, e.clock.ns())
+	e.send(f, e.clock.MonoNs())
 }
 
 // sendDue sends the pings that are due; true when more are.
@@ -149,7 +150,7 @@ func (e *engine) sendDue() bool {
 	if e.live == 0 {
 		return false
 	}
-	now := e.clock.ns()
+	now := e.clock.MonoNs()
 	for range sendsPerTurn {
 		due := e.pace.at(e.slot)
 		if due > now {
@@ -183,7 +184,7 @@ func (e *engine) sweep() {
 		switch f.state {
 		case connecting, greeting:
 			if now-f.startedNs > e.plan.ConnectTimeoutNs {
-				e.finish(f, f.raw(EndNotOpened, symbol(unix.ETIMEDOUT)), now, nil)
+				e.finish(f, f.raw(EndNotOpened, request.Symbol(unix.ETIMEDOUT)), now, nil)
 			}
 		case open:
 			if f.refusal != nil {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 	"github.com/drainproof/drainproof/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (e *engine) handle(f *flow, events uint32, now int64) {
 			return
 		}
 		if err := socketError(int(f.fd)); err != nil {
-			e.finish(f, f.raw(EndReadError, symbol(err)), now, err)
+			e.finish(f, f.raw(EndReadError, request.Symbol(err)), now, err)
 			return
 		}
 		e.connected(f)
@@ -53,10 +54,10 @@ func (e *engine) readStream(f *flow, events uint32, now int64) {
 			return
 		case err != nil || n == 0:
 			if events&lost == 0 {
-				now = e.clock.ns()
+				now = e.clock.MonoNs()
 			}
 			if err != nil {
-				e.finish(f, f.raw(EndReadError, symbol(err)), now, err)
+				e.finish(f, f.raw(EndReadError, request.Symbol(err)), now, err)
 			} else {
 				e.finish(f, f.raw(EndEOF, ""), now, nil)
 			}
@@ -124,7 +125,7 @@ func (e *engine) datagramError(f *flow, kind EndKind, err error, now int64) {
 	if e.icmpErrors(f, now) || f.state == ended {
 		return
 	}
-	end := f.raw(kind, symbol(err))
+	end := f.raw(kind, request.Symbol(err))
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH) {
 		e.refuse(f, end, now, err)
 		return
@@ -140,7 +141,7 @@ func (e *engine) icmpErrors(f *flow, now int64) (refused bool) {
 			break
 		}
 		if m != nil && unreachable(m) {
-			end := f.raw(EndReadError, symbol(errno))
+			end := f.raw(EndReadError, request.Symbol(errno))
 			end.ICMP = m
 			e.refuse(f, end, now, errno)
 			refused = true
@@ -258,7 +259,7 @@ func (e *engine) heard(f *flow, by *wire.Identity, now int64) {
 
 // violation ends a flow whose peer broke the protocol. Always false.
 func (e *engine) violation(f *flow, now int64) bool {
-	e.finish(f, f.raw(EndReadError, symbol(errProtocol)), now, errProtocol)
+	e.finish(f, f.raw(EndReadError, request.Symbol(errProtocol)), now, errProtocol)
 	return false
 }
 
@@ -280,7 +281,7 @@ func (e *engine) send(f *flow, plannedNs int64) {
 	if f.protocol == record.TCP {
 		e.out = append(e.out, '\n')
 	}
-	now := e.clock.ns()
+	now := e.clock.MonoNs()
 	n, err := unix.Write(int(f.fd), e.out)
 	switch {
 	case err == nil && n == len(e.out):
@@ -291,17 +292,17 @@ func (e *engine) send(f *flow, plannedNs int64) {
 		return
 	case err == nil:
 		// A part of a ping in the stream would garble all that follows.
-		e.finish(f, f.raw(EndWriteError, "EAGAIN"), e.clock.ns(), unix.EAGAIN)
+		e.finish(f, f.raw(EndWriteError, "EAGAIN"), e.clock.MonoNs(), unix.EAGAIN)
 		return
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		e.unsent++
 		return
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
 		e.unsent++
-		e.limits[symbol(err)]++
+		e.limits[request.Symbol(err)]++
 		return
 	}
-	now = e.clock.ns()
+	now = e.clock.MonoNs()
 	if f.protocol == record.UDP {
 		// The write gave an earlier datagram's error and sent nothing; the next ping is due soon.
 		e.unsent++
@@ -310,7 +311,7 @@ func (e *engine) send(f *flow, plannedNs int64) {
 	}
 	e.lastWords(f, now)
 	if f.state != ended {
-		e.finish(f, f.raw(EndWriteError, symbol(err)), now, err)
+		e.finish(f, f.raw(EndWriteError, request.Symbol(err)), now, err)
 	}
 }
 

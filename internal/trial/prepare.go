@@ -19,11 +19,6 @@ import (
 	"github.com/drainproof/drainproof/internal/vantage"
 )
 
-// unmet is a precondition that does not hold: the check's name, what must be true, what is, and the remedy.
-func unmet(check, invariant, seen, remedy string) error {
-	return fault.Measuref(nil, remedy, "preflight check %s: %s, but %s", check, invariant, seen)
-}
-
 // preflight looks, and touches nothing.
 func (r *running) preflight(ctx context.Context) error {
 	r.enter(Preflight, "checking the cluster and this account's rights")
@@ -38,7 +33,7 @@ func (r *running) preflight(ctx context.Context) error {
 		return fault.Measuref(err, "check that the API server answers and that this account may ask for its own rights (selfsubjectaccessreviews)", "preflight check rights: asking the API server")
 	}
 	if len(missing) > 0 {
-		return unmet("rights", "this account must have every right that the trial needs", "it lacks: "+strings.Join(missing, ", "),
+		return fault.Unmet("rights", "this account must have every right that the trial needs", "it lacks: "+strings.Join(missing, ", "),
 			"grant them (docs/permissions.md lists the least that works) or use another account")
 	}
 	env, err := r.deps.API.Environment(ctx)
@@ -52,7 +47,7 @@ func (r *running) preflight(ctx context.Context) error {
 	}
 	if r.cfg.PreStopSleepNs > 0 {
 		if minor, ok := minorOf(env.Kubernetes); ok && minor < 30 {
-			return unmet("pre-stop-sleep", "the native preStop sleep needs Kubernetes 1.30 or later", "this is "+env.Kubernetes, "leave --pre-stop-sleep out")
+			return fault.Unmet("pre-stop-sleep", "the native preStop sleep needs Kubernetes 1.30 or later", "this is "+env.Kubernetes, "leave --pre-stop-sleep out")
 		}
 	}
 	return nil
@@ -121,7 +116,7 @@ func (r *running) attach(ctx context.Context) error {
 		return r.journal.Saw(func(e record.Event) bool { return e.Kind == record.ProbeStarted }) &&
 			r.journal.Saw(func(e record.Event) bool { return e.Kind == record.EndpointReady && e.PodUID == r.probe.Pod.UID })
 	}); err != nil {
-		return unmet("observers", "the probe's log and its ready endpoint must have been seen before the trigger", "they were not within "+attachTimeout.String(),
+		return fault.Unmet("observers", "the probe's log and its ready endpoint must have been seen before the trigger", "they were not within "+attachTimeout.String(),
 			"look at the Pod's log and the Service's EndpointSlice, then try again")
 	}
 	targets, err := r.targets()
@@ -152,7 +147,7 @@ func (r *running) attach(ctx context.Context) error {
 		return fmt.Errorf("waiting for the flows' first answers to be told: %w", err)
 	}
 	if other := r.flows.strangers(r.probe.Pod.UID); len(other) > 0 {
-		return unmet("one-instance", "every flow must be answered by the probe's one Pod "+r.probe.Pod.Name, "these were not: "+strings.Join(other, ", "),
+		return fault.Unmet("one-instance", "every flow must be answered by the probe's one Pod "+r.probe.Pod.Name, "these were not: "+strings.Join(other, ", "),
 			"use a namespace of its own (leave --namespace out), so that no other Pod matches the Service")
 	}
 	return nil
@@ -219,7 +214,7 @@ func (r *running) targets() (targets, error) {
 		// Through the probe's own node: that it has an address is certain, and
 		// the one data plane on the way is the one next to the Pod.
 		if p.Pod.NodeIP == "" || p.NodePortTCP == 0 || p.NodePortUDP == 0 {
-			return targets{}, unmet("nodeport", "the Service must have node ports and the node an address", "they are not there", "look at the Service's spec.ports and the node's addresses")
+			return targets{}, fault.Unmet("nodeport", "the Service must have node ports and the node an address", "they are not there", "look at the Service's spec.ports and the node's addresses")
 		}
 		return at(p.Pod.NodeIP, p.NodePortTCP, p.NodePortUDP), nil
 	}

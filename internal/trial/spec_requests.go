@@ -58,6 +58,14 @@ const (
 	recreate      = "Recreate"
 )
 
+// DefaultExpect is what a good answer says in a mode, as ParseExpect reads it.
+func DefaultExpect(mode string) string {
+	if isGRPC(mode) {
+		return "0"
+	}
+	return "2xx"
+}
+
 // DefaultPath is what the bundled probe is asked for in a mode.
 func DefaultPath(mode string) string {
 	switch request.Mode(mode) {
@@ -86,10 +94,7 @@ func completeTraffic(t record.Traffic, by trigger.Kind) record.Traffic {
 		}
 	}
 	if t.Expect == "" {
-		t.Expect = "2xx"
-		if grpc {
-			t.Expect = "0"
-		}
+		t.Expect = DefaultExpect(t.Mode)
 	}
 	if t.WaitFor == "" {
 		switch by {

@@ -10,7 +10,7 @@ func Classify(m Mode, expect []StatusRange, e End, status int) record.RequestOut
 		switch {
 		case m == WebSocket && status != 0 && status != switching:
 			return record.HTTPError // in place of the switch of protocols
-		case m.Held() && m != GRPCStream, expected(expect, status):
+		case m.Held() && m != GRPCStream, Expected(expect, status):
 			return record.OK
 		}
 		if m == GRPC || m == GRPCStream {
@@ -105,7 +105,8 @@ func ofServer(errno string) bool {
 	return false
 }
 
-func expected(ranges []StatusRange, status int) bool {
+// Expected reports whether the status lies in one of the ranges.
+func Expected(ranges []StatusRange, status int) bool {
 	for _, r := range ranges {
 		if status >= r.From && status <= r.To {
 			return true

@@ -6,11 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic/request"
@@ -22,7 +19,7 @@ const firstPhase = record.PhaseDNS
 // endOf turns an error of a connection into a raw end.
 func endOf(err error, phase record.RequestPhase) request.End {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return request.End{Kind: request.EndErrno, Phase: phase, Errno: symbol(errno)}
+		return request.End{Kind: request.EndErrno, Phase: phase, Errno: request.Symbol(errno)}
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
@@ -35,14 +32,6 @@ func endOf(err error, phase record.RequestPhase) request.End {
 		// Only crypto/tls has errors of other kinds: alerts, certificates, records that are none.
 		return request.End{Kind: request.EndBadTLS, Phase: phase, Message: brief(err.Error())}
 	}
-}
-
-// symbol is the name of an errno, such as ECONNRESET; "errno N" for a number without a name.
-func symbol(errno syscall.Errno) string {
-	if name := unix.ErrnoName(errno); name != "" {
-		return name
-	}
-	return "errno " + strconv.Itoa(int(errno))
 }
 
 func limitEnd(phase record.RequestPhase, why string) request.End {

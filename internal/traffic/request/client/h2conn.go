@@ -143,7 +143,7 @@ func (c *h2Conn) write(ctx context.Context, until time.Time, st *h2Stream, f fun
 	errno, refused := errors.AsType[syscall.Errno](err)
 	name := ""
 	if refused {
-		name = symbol(errno)
+		name = request.Symbol(errno)
 	}
 	c.unsent(st, name)
 	if !refused {

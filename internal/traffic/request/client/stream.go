@@ -136,7 +136,7 @@ func (s *streamSender) open(a *attempt, u *holder, h *heldStream) {
 	h.mu.Lock()
 	h.over = true
 	h.mu.Unlock()
-	if a.End.Kind == request.EndAnswered && expected(s.plan.Expect, a.Status) {
+	if a.End.Kind == request.EndAnswered && request.Expected(s.plan.Expect, a.Status) {
 		u.gone.add()
 		return
 	}
@@ -315,19 +315,10 @@ func (s *streamSender) endOf(h *heldStream, user int) (r request.Result, inOrder
 		judgeStatus(a, &st.reply)
 	}
 	if a.End.Kind == request.EndAnswered {
-		return a.Result, inOrder || expected(s.plan.Expect, a.Status)
+		return a.Result, inOrder || request.Expected(s.plan.Expect, a.Status)
 	}
 	a.End.Phase = record.PhaseFirstByte // of an exchange: the stream's own header came long ago
 	return a.Result, inOrder
-}
-
-func expected(ranges []request.StatusRange, status int) bool {
-	for _, r := range ranges {
-		if r.From <= status && status <= r.To {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *streamSender) close() {

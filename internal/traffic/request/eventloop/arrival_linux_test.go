@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
@@ -24,7 +25,7 @@ func TestArrivalIsTheKernels(t *testing.T) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		d.request()
 		<-said
-		said := d.clock.ns() // and on loopback that is when it arrived
+		said := d.clock.MonoNs() // and on loopback that is when it arrived
 		time.Sleep(2 * time.Millisecond)
 		if r := d.ended(t, len(d.list)+1); r[len(r)-1].EndedNs <= said {
 			wantAnswered(t, r, 200)
@@ -37,8 +38,8 @@ func TestArrivalIsTheKernels(t *testing.T) {
 // TestArrivedNs: whatever the wall clock does, an answer comes after its request and not in the future.
 func TestArrivedNs(t *testing.T) {
 	t.Parallel()
-	e := &engine{clock: newStopwatch(), aheadNs: 1_000_000_000_000}
-	e.lookNs = e.clock.ns()
+	e := &engine{clock: clock.NewStopwatch(), aheadNs: 1_000_000_000_000}
+	e.lookNs = e.clock.MonoNs()
 	c := &conn{sentNs: e.lookNs - 1000}
 	for name, at := range map[string]struct{ wallNs, want int64 }{
 		"not stamped":        {0, e.lookNs},

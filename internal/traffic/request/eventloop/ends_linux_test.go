@@ -313,7 +313,7 @@ func TestWrongUse(t *testing.T) {
 func TestSymbol(t *testing.T) {
 	t.Parallel()
 	for errno, want := range map[unix.Errno]string{unix.ECONNRESET: "ECONNRESET", unix.Errno(4000): "errno 4000"} {
-		if got := symbol(errno); got != want {
+		if got := request.Symbol(errno); got != want {
 			t.Error(fmt.Sprint(got, " is not ", want))
 		}
 	}

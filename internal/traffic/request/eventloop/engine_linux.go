@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 	"github.com/drainproof/drainproof/internal/traffic/request/http1"
@@ -58,7 +59,7 @@ type engine struct {
 	ep       int
 	wake     int
 
-	clock    stopwatch
+	clock    clock.Stopwatch
 	schedule request.Schedule
 	next     int64 // the request to be sent next
 	dueNs    int64 // and when it is due
@@ -108,7 +109,7 @@ func newEngine(p request.Plan, sink request.Sink) (*engine, error) {
 	e := &engine{
 		plan: p, sink: sink, remote: remote, request: written(p), address: rawAddressOf(remote),
 		finished: make(chan struct{}), ep: -1, wake: -1, stamps: -1, dense: p.Rate > 1e9/denseNs,
-		clock: newStopwatch(), dueNs: never, endNs: never, users: make([]user, p.Users), instances: map[string]string{},
+		clock: clock.NewStopwatch(), dueNs: never, endNs: never, users: make([]user, p.Users), instances: map[string]string{},
 		limit: socketsAtMost(), message: newMessage(), events: make([]unix.EpollEvent, eventsPerWait),
 	}
 	e.connecting, e.answering, e.parting, e.idling = newQueue(byPhase), newQueue(byPhase), newQueue(byPhase), newQueue(byPhase)

@@ -145,7 +145,7 @@ func TestServerLeavesTheCloseToTheClient(t *testing.T) {
 		t.Fatal("the connection was closed before the server had time to")
 	}
 	d.until(t, "the client's close", func() bool { return d.open == 0 })
-	if waited := d.clock.ns() - r.EndedNs; waited < partingNs {
+	if waited := d.clock.MonoNs() - r.EndedNs; waited < partingNs {
 		t.Errorf("after %d ns", waited)
 	}
 }
@@ -195,7 +195,7 @@ func TestAnswerBeforeTheConnectionBreaks(t *testing.T) {
 	d.engine.request = append(d.engine.request, make([]byte, 32<<20)...) // the server does not read the next one whole
 	d.request()
 	awaitReset(t, d.conns[0])
-	if !d.write(d.conns[0], d.clock.ns()) {
+	if !d.write(d.conns[0], d.clock.MonoNs()) {
 		if r := d.list[1]; r.End.Kind != request.EndAnswered || r.Status != 429 || !r.Reused {
 			t.Errorf("%+v, status %d", r.End, r.Status)
 		}

@@ -12,7 +12,7 @@ import (
 func (e *engine) run() {
 	defer close(e.finished)
 	defer e.release()
-	e.schedule = request.NewSchedule(e.clock.ns(), e.plan.PhaseNs, e.plan.Rate)
+	e.schedule = request.NewSchedule(e.clock.MonoNs(), e.plan.PhaseNs, e.plan.Rate)
 	e.dueNs = e.schedule.DueNs(0)
 	var on thread
 	defer func() { on.leave() }()
@@ -47,7 +47,7 @@ func (e *engine) owes() bool { return e.dueNs <= e.endNs }
 // When an answer arrived the kernel has noted (receive), so nothing is measured less exactly.
 func (e *engine) look() int {
 	timeout := int64(0)
-	switch now := e.clock.ns(); {
+	switch now := e.clock.MonoNs(); {
 	case e.behind:
 	case e.dense && e.endNs == never && e.dueNs-now < denseNs:
 		e.turnNs = max(e.dueNs, e.turnNs+stepNs)
@@ -64,7 +64,7 @@ func (e *engine) look() int {
 		panic("eventloop: epoll_wait on an open descriptor: " + err.Error())
 	}
 	var wall int64
-	e.lookNs, wall = e.clock.both()
+	e.lookNs, wall = e.clock.Both()
 	e.aheadNs = wall - e.lookNs
 	return n
 }
@@ -149,7 +149,7 @@ func (e *engine) handle(ev *unix.EpollEvent) {
 // sendDue sends what is due; true when more is.
 func (e *engine) sendDue() bool {
 	for range sendsPerTurn {
-		now := e.clock.ns()
+		now := e.clock.MonoNs()
 		if e.dueNs > now || !e.owes() {
 			return false
 		}

@@ -53,10 +53,10 @@ func (e *engine) dial(index int32, plannedNs, now int64) *conn {
 			c.user, c.openedNs = index, now
 			return c
 		}
-		end = request.End{Kind: request.EndErrno, Phase: record.PhaseConnect, Errno: symbol(errno)}
+		end = request.End{Kind: request.EndErrno, Phase: record.PhaseConnect, Errno: request.Symbol(errno)}
 	}
 	e.sink.Done(request.Result{
-		User: int(index), PlannedNs: plannedNs, SentNs: now, EndedNs: e.clock.ns(), End: end, Remote: e.remote, ConnOpenedNs: now,
+		User: int(index), PlannedNs: plannedNs, SentNs: now, EndedNs: e.clock.MonoNs(), End: end, Remote: e.remote, ConnOpenedNs: now,
 	})
 	return nil
 }
@@ -86,7 +86,7 @@ func (e *engine) attend(c *conn, op int) {
 		events |= unix.EPOLLOUT
 	}
 	if errno := watch(e.ep, op, int(c.fd), events, c.index, c.generation); errno != 0 {
-		e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: symbol(errno)}, e.clock.ns())
+		e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: request.Symbol(errno)}, e.clock.MonoNs())
 	}
 }
 
@@ -112,7 +112,7 @@ func (e *engine) write(c *conn, now int64) bool {
 		e.enter(c, sending, now) // what does not come up is refused; what is reset had come up
 	}
 	if c.state == connecting || !e.lastWords(c) {
-		e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: symbol(errno)}, e.clock.ns())
+		e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: request.Symbol(errno)}, e.clock.MonoNs())
 	}
 	return false
 }
@@ -142,7 +142,7 @@ func (e *engine) read(c *conn, events uint32) {
 		case errno == unix.EAGAIN:
 			return
 		case errno != 0:
-			e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: symbol(errno)}, e.lookNs)
+			e.fail(c, request.End{Kind: request.EndErrno, Phase: c.phase(), Errno: request.Symbol(errno)}, e.lookNs)
 			return
 		case n == 0:
 			if c.response.EOF() {
@@ -166,7 +166,7 @@ func (e *engine) arrivedNs(c *conn, wallNs int64) int64 {
 	case wallNs == 0:
 		at = e.lookNs
 	case at > e.lookNs:
-		at = min(at, e.clock.ns())
+		at = min(at, e.clock.MonoNs())
 	}
 	return max(at, c.sentNs)
 }

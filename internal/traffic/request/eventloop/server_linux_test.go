@@ -194,7 +194,7 @@ func drive(t *testing.T, p request.Plan, prepare func(*engine)) driven {
 
 // request sends the next request now.
 func (d driven) request() {
-	now := d.clock.ns()
+	now := d.clock.MonoNs()
 	d.begin(now, now)
 	d.next++
 }

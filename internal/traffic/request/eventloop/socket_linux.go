@@ -2,7 +2,6 @@ package eventloop
 
 import (
 	"net/netip"
-	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -156,12 +155,4 @@ func localAddress(fd int) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
 	}
 	return netip.AddrPort{}
-}
-
-// symbol is the name of an errno, such as ECONNRESET; "errno N" for a number without a name.
-func symbol(errno unix.Errno) string {
-	if name := unix.ErrnoName(errno); name != "" {
-		return name
-	}
-	return "errno " + strconv.Itoa(int(errno))
 }

@@ -116,7 +116,7 @@ func (e *engine) endOf(err error, phase record.RequestPhase, otherwise request.E
 		return *interrupted(phase)
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return request.End{Kind: request.EndErrno, Phase: phase, Errno: symbol(errno)}
+		return request.End{Kind: request.EndErrno, Phase: phase, Errno: request.Symbol(errno)}
 	}
 	timeout, ok := errors.AsType[net.Error](err)
 	switch {

@@ -1,18 +1,14 @@
-package traffic
+package clock
 
-import (
-	"testing"
-
-	"github.com/drainproof/drainproof/internal/clock"
-)
+import "testing"
 
 func TestStopwatchIsNeverEarly(t *testing.T) {
-	w := newStopwatch()
+	w := NewStopwatch()
 	closest := int64(1 << 62)
 	for range 1000 {
-		before := clock.MonoNs()
-		got := w.ns()
-		after := clock.MonoNs()
+		before := MonoNs()
+		got := w.MonoNs()
+		after := MonoNs()
 		if got < before {
 			t.Fatalf("%d ns before the clock", before-got)
 		}

@@ -27,6 +27,11 @@ const (
 	FromClient  EventFrom = "client"
 	FromKube    EventFrom = "kube-watch"
 	FromProbe   EventFrom = "probe"
+	// A node's agent: what its kernel did, its connection tracking told, its data plane's rules said. Subject: node/NAME, or
+	// what of a Pod it was. The node is in Node.
+	FromKernel    EventFrom = "kernel"
+	FromConntrack EventFrom = "conntrack"
+	FromDataplane EventFrom = "dataplane"
 )
 
 // Bound says on which side of the recorded time the fact may lie.
@@ -41,7 +46,11 @@ const (
 )
 
 // EventSources lists every source of events.
-func EventSources() []EventFrom { return []EventFrom{FromHarness, FromClient, FromKube, FromProbe} }
+func EventSources() []EventFrom {
+	return []EventFrom{
+		FromHarness, FromClient, FromKube, FromProbe, FromKernel, FromConntrack, FromDataplane,
+	}
+}
 
 // Bounds lists every bound of an event; windows know Either too.
 func Bounds() []Bound { return []Bound{Exact, Upper, Lower} }
@@ -99,6 +108,35 @@ const (
 	// A slow request, by the server's own account.
 	ProbeRequestAccepted EventKind = "probe-request-accepted"
 	ProbeRequestDone     EventKind = "probe-request-done"
+
+	// The kernel of a node. Subject: container/POD/NAME for a process, pod/NAME for a socket or packet in a Pod's network namespace, node/NAME else.
+	// SignalSent: detail signal, sender_pid, sender_comm, from_kernel, first_process. ProcessExited: exit_code, signal, comm, first_process.
+	SignalSent    EventKind = "signal-sent"
+	ProcessExited EventKind = "process-exited"
+	// Detail address, the one listened on, with its port; protocol.
+	ListenerOpened EventKind = "listener-opened"
+	ListenerClosed EventKind = "listener-closed"
+	// A connection's end at the server. Detail local, remote, how: fin (the server sent its FIN first), reset, or answered-fin.
+	SocketClosed EventKind = "socket-closed"
+	// A reset that left or reached a namespace. Detail local, remote, socket: whether one was there.
+	ResetSent     EventKind = "reset-sent"
+	ResetReceived EventKind = "reset-received"
+	// An ICMP error. Detail type, code, to, and protocol, source, destination of the packet that it is about.
+	ICMPSent EventKind = "icmp-sent"
+
+	// A node's connection tracking, for connections under test. Detail protocol, original_source, original_destination, reply_source,
+	// reply_destination; deleted: by_comm, by_pid and by, one of process, timeout, kernel.
+	ConntrackNew     EventKind = "conntrack-new"
+	ConntrackUpdated EventKind = "conntrack-updated"
+	ConntrackDeleted EventKind = "conntrack-deleted"
+
+	// A node's rules for new connections to a Service. Subject: endpoint/POD. Detail front, backend, proxy, by_comm, by_pid; and not_before_t_ns,
+	// the last time at which it was still otherwise.
+	RuleAdded   EventKind = "rule-added"
+	RuleRemoved EventKind = "rule-removed"
+	// A front without any endpoint: its connections are rejected or dropped from here on, or no more. Subject: node/NAME. Detail front, verdict.
+	RuleRejects       EventKind = "rule-rejects"
+	RuleRejectRemoved EventKind = "rule-reject-removed"
 )
 
 // EventKinds lists every kind, in the order of this file.
@@ -110,5 +148,7 @@ func EventKinds() []EventKind {
 		EndpointAdded, EndpointReady, EndpointNotReady, EndpointTerminating, EndpointServing, EndpointNotServing, EndpointRemoved, WorkloadScaled,
 		ProbeStarting, ProbeStarted, ProbeHookDrain, ProbeSigterm, ProbeReadyFlipped, ProbeListenClosed, ProbeDrainBegan, ProbeDrainEnded, ProbeForcedRST, ProbeExiting,
 		ProbeRequestAccepted, ProbeRequestDone,
+		SignalSent, ProcessExited, ListenerOpened, ListenerClosed, SocketClosed, ResetSent, ResetReceived, ICMPSent,
+		ConntrackNew, ConntrackUpdated, ConntrackDeleted, RuleAdded, RuleRemoved, RuleRejects, RuleRejectRemoved,
 	}
 }

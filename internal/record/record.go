@@ -37,6 +37,8 @@ type Record struct {
 	Windows  []Window  `json:"windows"`
 	Clocks   []Clock   `json:"clocks"`
 	Sources  []Source  `json:"sources"`
+	// Agents say what each node's kernel evidence covers; absent where no agent was asked.
+	Agents []Agent `json:"agents,omitempty"`
 	// Client says whether the instrument itself kept up; null before traffic began.
 	Client *ClientHealth `json:"client"`
 	// Notes are plain sentences: what the harness caused itself, what a reader must know.

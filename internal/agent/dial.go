@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/fault"
+)
+
+// Heard is what a session tells as it happens. Both are called from one goroutine, in the order of the agent's words; the times are the agent's.
+type Heard struct {
+	Facts func([]Fact)
+	Gap   func(Gap)
+}
+
+// Session is the harness's end of one agent.
+type Session struct {
+	in        *lineWriter
+	transport func() error
+	heard     Heard
+	sights    []Sight
+	offset    clock.Offset
+	remote    clock.Reading
+
+	// asking is held over one question, so that an answer needs no address.
+	asking  sync.Mutex
+	id      int
+	answers chan word
+	ended   chan struct{} // closed when the agent's words have ended; err is set then
+	err     error
+	once    sync.Once
+
+	mu    sync.Mutex
+	found []Fact
+	// finding is the number of the question whose facts are gathered.
+	finding int
+}
+
+// Dial speaks to an agent over its streams and measures its clock. closeTransport ends the agent.
+func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, version string, heard Heard) (*Session, error) {
+	s := &Session{in: &lineWriter{w: stdin}, transport: closeTransport, heard: heard, answers: make(chan word, 1), ended: make(chan struct{})}
+	go func() {
+		err := lines(stdout, s.hear)
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		s.err = err
+		close(s.ended)
+	}()
+	if err := s.greet(ctx, version); err != nil {
+		s.letGo()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) greet(ctx context.Context, version string) error {
+	hello, err := s.answer(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting for the agent's first word: %w", err)
+	}
+	switch {
+	case hello.Say != "hello" || hello.Clock == nil:
+		return fmt.Errorf("the agent began with %q", hello.Say)
+	case hello.Protocol != protocolVersion:
+		return fmt.Errorf("the agent speaks protocol %d, this program %d", hello.Protocol, protocolVersion)
+	case hello.Version != version:
+		return fault.Measuref(nil, "install the agent of this version again: drainproof agent install", "the agent is drainproof %s, this program %s", hello.Version, version)
+	}
+	s.sights, s.remote = hello.Sights, *hello.Clock
+	local := clock.BootID()
+	var exchanges []clock.Exchange
+	for range clockExchanges {
+		sent := clock.MonoNs()
+		w, err := s.ask(ctx, order{Do: "clock"}, "clock")
+		if err != nil {
+			return fmt.Errorf("measuring the agent's clock: %w", err)
+		}
+		if w.Clock == nil {
+			return errors.New("measuring the agent's clock: an answer without a reading")
+		}
+		exchanges = append(exchanges, clock.Exchange{SentMonoNs: sent, ReceivedMonoNs: clock.MonoNs(), Remote: *w.Clock})
+		if local != "" && w.Clock.BootID == local {
+			break // one kernel: nothing to measure
+		}
+	}
+	s.offset, _ = clock.Estimate(local, exchanges)
+	return nil
+}
+
+func (s *Session) hear(w word) error {
+	switch w.Say {
+	case "facts":
+		if w.ID == 0 {
+			s.heard.Facts(w.Facts)
+			return nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.ID == s.finding {
+			s.found = append(s.found, w.Facts...)
+		}
+		return nil
+	case "gap":
+		if w.Gap != nil {
+			s.heard.Gap(*w.Gap)
+		}
+		return nil
+	}
+	select {
+	case s.answers <- w:
+		return nil
+	default:
+		return fmt.Errorf("the agent said %q unasked", w.Say)
+	}
+}
+
+func (s *Session) answer(ctx context.Context) (word, error) {
+	select {
+	case w := <-s.answers:
+		return w, nil
+	case <-s.ended:
+		// What it said last may still be there.
+		select {
+		case w := <-s.answers:
+			return w, nil
+		default:
+		}
+		return word{}, s.err
+	case <-ctx.Done():
+		return word{}, ctx.Err()
+	}
+}
+
+// ask puts one question and waits for its answer. A question given up leaves the session unusable, as its answer may still come.
+func (s *Session) ask(ctx context.Context, o order, want string) (word, error) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.id++
+	o.ID = s.id
+	if o.Do == "find" {
+		s.mu.Lock()
+		s.finding, s.found = o.ID, nil
+		s.mu.Unlock()
+	}
+	if err := s.in.write(o); err != nil {
+		return word{}, err
+	}
+	w, err := s.answer(ctx)
+	switch {
+	case err != nil:
+		return word{}, err
+	case w.Say == "refused":
+		return word{}, errors.New(w.Error)
+	case w.Say != want || w.ID != o.ID:
+		return word{}, fmt.Errorf("the agent answered %q with %q", o.Do, w.Say)
+	}
+	return w, nil
+}
+
+// Clock gives the agent's clock against ours.
+func (s *Session) Clock() (clock.Offset, clock.Reading) { return s.offset, s.remote }
+
+// Sights says what the agent sees, and what not and why; after Watch those of the data plane too.
+func (s *Session) Sights() []Sight { return s.sights }
+
+// Watch begins: from its return on nothing is missed that is not told as a gap.
+func (s *Session) Watch(ctx context.Context, w Watch) error {
+	answer, err := s.ask(ctx, order{Do: "watch", Watch: &w}, "watching")
+	if err != nil {
+		return fmt.Errorf("telling the agent what to watch: %w", err)
+	}
+	if answer.Sights != nil {
+		s.sights = answer.Sights
+	}
+	return nil
+}
+
+// Add watches more Pods.
+func (s *Session) Add(ctx context.Context, pods []string) error {
+	if _, err := s.ask(ctx, order{Do: "pods", Pods: pods}, "watching"); err != nil {
+		return fmt.Errorf("telling the agent of new Pods: %w", err)
+	}
+	return nil
+}
+
+// Find gives what is remembered of those connections. Ends before forgottenBeforeMonoNs (on the agent's clock; 0 for none) may be forgotten.
+func (s *Session) Find(ctx context.Context, pairs []Pair) (facts []Fact, forgottenBeforeMonoNs int64, err error) {
+	for len(pairs) > 0 {
+		n := min(len(pairs), pairsPerOrder)
+		w, err := s.ask(ctx, order{Do: "find", Pairs: pairs[:n]}, "found")
+		if err != nil {
+			return facts, forgottenBeforeMonoNs, fmt.Errorf("asking the agent for connections: %w", err)
+		}
+		s.mu.Lock()
+		facts = append(facts, s.found...)
+		s.found = nil
+		s.mu.Unlock()
+		forgottenBeforeMonoNs = max(forgottenBeforeMonoNs, w.ForgottenBeforeMonoNs)
+		pairs = pairs[n:]
+	}
+	return facts, forgottenBeforeMonoNs, nil
+}
+
+// End ends the agent's session. lost counts what its kernel could not hand over, by kind.
+func (s *Session) End(ctx context.Context) (lost map[string]uint64, cost Cost, err error) {
+	w, err := s.ask(ctx, order{Do: "end"}, "ended")
+	if w.Cost != nil {
+		cost = *w.Cost
+	}
+	s.letGo()
+	if err != nil {
+		return nil, cost, fmt.Errorf("ending the agent's session: %w", err)
+	}
+	return w.Lost, cost, nil
+}
+
+// Ended is closed when the agent is gone; Err says why then.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Err is why the agent's words ended; only after Ended.
+func (s *Session) Err() error { return s.err }
+
+func (s *Session) letGo() {
+	s.once.Do(func() {
+		_ = s.transport()
+		<-s.ended
+	})
+}

@@ -114,6 +114,23 @@ func nameOf(args []string) string {
 	return args[0]
 }
 
+// openNamed opens the cluster that was named, or the only one that runs, or the one of the default name.
+func (a *app) openNamed(ctx context.Context, args []string) (*localcluster.Cluster, error) {
+	name := nameOf(args)
+	if len(args) == 0 {
+		names, err := localcluster.Names(a.stateDir())
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, name) && len(names) > 0 {
+			if name, err = a.onlyLocal(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return localcluster.Open(a.stateDir(), name)
+}
+
 func (a *app) clusterUp() *cobra.Command {
 	var f clusterUpFlags
 	cmd := &cobra.Command{
@@ -197,8 +214,8 @@ func (a *app) clusterKubeconfig() *cobra.Command {
 		Use: "kubeconfig [NAME]", Short: "Print a kubeconfig with the rights of an administrator", Args: maxOneArg("the cluster's name"),
 		Example: `  drainproof cluster kubeconfig > lab.kubeconfig
   kubectl --kubeconfig lab.kubeconfig get nodes`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := localcluster.Open(a.stateDir(), nameOf(args))
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.openNamed(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -224,7 +241,7 @@ func (a *app) clusterLoadImage() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := localcluster.Open(a.stateDir(), nameOf(args[1:]))
+			c, err := a.openNamed(cmd.Context(), args[1:])
 			if err != nil {
 				return err
 			}
@@ -242,8 +259,8 @@ func (a *app) clusterLogs() *cobra.Command {
 		Use: "logs [NAME]", Short: "List the log files of a cluster's programs, or print one", Args: maxOneArg("the cluster's name"),
 		Example: `  drainproof cluster logs
   drainproof cluster logs --node drainproof-worker --part kubelet`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := localcluster.Open(a.stateDir(), nameOf(args))
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.openNamed(cmd.Context(), args)
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,8 @@ func (a *app) testCommand() *cobra.Command {
 		Short: "Send real requests to your own workload, disturb it, and say who was hurt",
 		Long: `Sends requests to a workload on a fixed schedule, whatever it does, disturbs it by the
 trigger, and says how many requests failed, of how many users, when and how, and
-whether that is within the budget. Everything that was changed is put back.
+whether that is within the budget. Everything that was changed is put back, but a restart that
+completed: to take that back would be another.
 
 TYPE/NAME is written as for kubectl: deploy/web, sts/db, ds/agent, pod/x. The requests go
 to the Service that selects its Pods (--service, --port and --path choose), from a client
@@ -84,6 +85,9 @@ func (a *app) test(cmd *cobra.Command, o *testOptions, name string) error {
 	if o.junit != "" {
 		if err := canHold(filepath.Dir(o.junit)); err != nil {
 			return err
+		}
+		if i, err := os.Stat(o.junit); err == nil && !i.Mode().IsRegular() {
+			return fault.Usagef("give the name of a file", "--junit %s is there, and is no file", o.junit)
 		}
 	}
 	if o.repeat == 1 {

@@ -36,7 +36,7 @@ type testOptions struct {
 	users, clients, count, repeat                                           int
 	before, after, timeout                                                  time.Duration
 	dnsTimeout, connectTimeout, tlsTimeout, firstByteTimeout, answerTimeout time.Duration
-	waitFor, budget, junit, out, output, image                              string
+	waitFor, container, budget, junit, out, output, image                   string
 }
 
 // maxBody keeps a plan inside one line of the worker's protocol.
@@ -49,6 +49,7 @@ func (o *testOptions) bind(cmd *cobra.Command) {
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "the workload's namespace")
 	f.StringVar(&o.trigger, "trigger", string(trigger.Rollout), "what disturbs it: "+strings.Join(testTriggers(), ", "))
 	f.IntVar(&o.count, "count", 0, "how many: Pods to delete, evict or force-delete (default: one), replicas to scale down by (default: to zero)")
+	f.StringVar(&o.container, "container", "", "whose process --trigger kill ends (default: the one that listens on the Service's port)")
 	f.StringVar(&o.pod, "pod", "", "which Pod, where the trigger ends single ones or a node (default: the first by name)")
 	f.StringVar(&o.waitFor, "wait-for", "", "what ends the disruption: rolled-out, ready, gone or none (default: rolled-out for a rollout, else ready)")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for that")
@@ -135,7 +136,7 @@ func (o *testOptions) spec(stdin io.Reader) (release.Spec, error) {
 	if err := trial.ValidateTraffic(c); err != nil {
 		return s, err
 	}
-	return release.Spec{Config: c, Service: o.service, Port: o.port, Pod: o.pod, Plan: plan, Budget: budget}, nil
+	return release.Spec{Config: c, Service: o.service, Port: o.port, Pod: o.pod, Container: o.container, Plan: plan, Budget: budget}, nil
 }
 
 // fits refuses triggers and waits that a kind of workload does not know, and fills what to wait for.
@@ -215,6 +216,10 @@ func (o *testOptions) check() error {
 		return fault.Usagef("go on with --resume, or choose another folder with --out", "--force overwrites the record of a single trial, and this is a set")
 	case o.repeat == 1 && o.resume:
 		return fault.Usagef("leave it out", "--resume goes on with a set, and this is a single trial")
+	case o.container != "" && trigger.Kind(o.trigger) != trigger.Kill:
+		return fault.Usagef("leave it out", "--container has no meaning for the trigger %s", o.trigger)
+	case strings.TrimSpace(o.budget) == "":
+		return fault.Usagef("give limits such as failed=0,p99=500ms", "--budget is empty: everything would pass")
 	case o.count > 0 && !counted(trigger.Kind(o.trigger)):
 		return fault.Usagef("leave it out", "--count has no meaning for the trigger %s", o.trigger)
 	}
@@ -301,7 +306,13 @@ func (o *testOptions) plan(stdin io.Reader) (request.Plan, error) {
 func (o *testOptions) target(t *request.Target) error {
 	u, err := url.Parse(o.url)
 	bad := func(why string) error {
-		return fault.Usagef("give an address such as https://shop.example/cart or tcp://192.0.2.1:5432", "--url %q %s", o.url, why)
+		shown := o.url
+		if u != nil {
+			shown = u.Redacted()
+		} else if _, after, found := strings.Cut(shown, "@"); found {
+			shown = after // what is before it may be secret
+		}
+		return fault.Usagef("give an address such as https://shop.example/cart or tcp://192.0.2.1:5432", "--url %q %s", shown, why)
 	}
 	if err != nil || u.Hostname() == "" {
 		return bad("is no address with a scheme and a host")

@@ -44,7 +44,8 @@ func Check(e *Experiment, o Options) error {
 }
 
 // Run runs what is missing of e in o.Dir and returns all its complete records. A trial that fails ends
-// the run: its record is kept, marked incomplete, and a later run with Resume moves it to history and repeats it.
+// the run: its record is kept, marked incomplete, and a later run with Resume moves it to history and repeats it. A test whose client
+// fell behind is moved to history and repeated at once, twice at most: the machine had failed, not the workload.
 func Run(ctx context.Context, e *Experiment, o Options, run Runner) ([]*record.Record, error) {
 	have, interrupted, err := existing(e, o)
 	if err != nil {
@@ -99,38 +100,64 @@ func runArm(ctx context.Context, e *Experiment, a Arm, o Options, have map[strin
 				}
 			}
 		}
-		if o.Progress != nil {
-			o.Progress(a, repeat, nil, nil)
-		}
 		set := record.Set{Experiment: e.Name, ExperimentSha256: e.Sha256, Arm: a.Name, Arms: e.armNames(), Repeat: repeat, Repeats: e.Repeats}
-		rec, terr := run(ctx, a, set)
-		if o.Progress != nil {
-			o.Progress(a, repeat, rec, terr)
-		}
-		if terr == nil && rec.Completeness == record.Complete {
-			if mix := mixed(slices.Concat(before, records, slices.Collect(maps.Values(have))), rec); mix != "" {
-				// Incomplete, so that a later run may measure it anew.
-				rec.Completeness, rec.Missing = record.Incomplete, append(rec.Missing, "it does not belong to its set: "+mix)
-				terr = fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set, and run it again with --resume", "it does not belong to its set: %s", mix)
+		others := slices.Concat(before, records, slices.Collect(maps.Values(have)))
+		for late := 0; ; late++ {
+			rec, err := o.measure(ctx, a, set, dir, others, run)
+			if err == nil {
+				records = append(records, rec)
+				break
+			}
+			if late == lateTries || !instrumentFailed(rec) || ctx.Err() != nil {
+				return records, err
+			}
+			if err := toHistory(o.Dir, dir); err != nil {
+				return records, err
 			}
 		}
-		if _, werr := record.Write(dir, *rec, false); werr != nil {
-			return records, errors.Join(terr, fault.Measuref(werr, "make room or choose another folder with --out, then run it again with --resume", "writing the record of arm %s, repeat %d", a.Name, repeat))
-		}
-		if terr != nil {
-			return records, fmt.Errorf("arm %s, repeat %d: %w", a.Name, repeat, terr)
-		}
-		if rec.IsTest() && rec.Completeness != record.Complete {
-			return records, fault.Inconclusivef("run it again with --resume: the incomplete repeat is kept as history and measured anew",
-				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
-		}
-		if rec.Completeness != record.Complete {
-			return records, fault.Measuref(nil, "run it again with --resume: the incomplete repeat is kept as history and measured anew",
-				"arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
-		}
-		records = append(records, rec)
 	}
 	return records, nil
+}
+
+// lateTries is how often a repeat is measured anew because the client, not the workload, had failed it.
+const lateTries = 2
+
+// instrumentFailed reports whether a test came to its end, and is incomplete as the client could not keep its schedule.
+func instrumentFailed(rec *record.Record) bool {
+	return rec != nil && rec.IsTest() && rec.Client != nil && rec.Client.FellBehind && len(rec.Missing) == 1
+}
+
+// measure runs one repeat and keeps its record. The record comes with the error where there is one.
+func (o Options) measure(ctx context.Context, a Arm, set record.Set, dir string, others []*record.Record, run Runner) (*record.Record, error) {
+	repeat := set.Repeat
+	if o.Progress != nil {
+		o.Progress(a, repeat, nil, nil)
+	}
+	rec, terr := run(ctx, a, set)
+	if o.Progress != nil {
+		o.Progress(a, repeat, rec, terr)
+	}
+	if terr == nil && rec.Completeness == record.Complete {
+		if mix := mixed(others, rec); mix != "" {
+			// Incomplete, so that a later run may measure it anew.
+			rec.Completeness, rec.Missing = record.Incomplete, append(rec.Missing, "it does not belong to its set: "+mix)
+			terr = fault.Measuref(nil, "keep the cluster and the tool as they are for the whole set, and run it again with --resume", "it does not belong to its set: %s", mix)
+		}
+	}
+	if _, werr := record.Write(dir, *rec, false); werr != nil {
+		return nil, errors.Join(terr, fault.Measuref(werr, "make room or choose another folder with --out, then run it again with --resume", "writing the record of arm %s, repeat %d", a.Name, repeat))
+	}
+	if terr != nil {
+		return rec, fmt.Errorf("arm %s, repeat %d: %w", a.Name, repeat, terr)
+	}
+	if rec.Completeness == record.Complete {
+		return rec, nil
+	}
+	const next = "run it again with --resume: the incomplete repeat is kept as history and measured anew"
+	if rec.IsTest() {
+		return rec, fault.Inconclusivef(next, "arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
+	}
+	return rec, fault.Measuref(nil, next, "arm %s, repeat %d is incomplete: %s", a.Name, repeat, first(rec.Missing))
 }
 
 func first(s []string) string {

@@ -156,8 +156,11 @@ func (c *Cluster) askVersion(ctx context.Context) (string, error) {
 }
 
 // unreachable says why the API server did not answer, and what to do about it.
-func unreachable(err error, server, context string) error {
-	what := fmt.Sprintf("the API server %s of context %q", server, context)
+func unreachable(err error, server, contextName string) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted while asking the API server %s: %w", server, err)
+	}
+	what := fmt.Sprintf("the API server %s of context %q", server, contextName)
 	var netErr *url.Error
 	switch {
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):

@@ -211,12 +211,29 @@ func (c *Cluster) services(ctx context.Context, namespace string, pods []*corev1
 func serviceOf(svc *corev1.Service, spec corev1.PodSpec) Service {
 	s := Service{Name: svc.Name, Type: string(svc.Spec.Type), ClusterIP: svc.Spec.ClusterIP, Headless: svc.Spec.ClusterIP == corev1.ClusterIPNone}
 	for _, p := range svc.Spec.Ports {
+		number := podPort(p, spec)
 		s.Ports = append(s.Ports, ServicePort{
 			Name: p.Name, Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), AppProtocol: deref(p.AppProtocol, ""),
-			Port: int(p.Port), NodePort: int(p.NodePort), PodPort: podPort(p, spec),
+			Port: int(p.Port), NodePort: int(p.NodePort), PodPort: number, Container: containerOf(number, p.Protocol, spec),
 		})
 	}
 	return s
+}
+
+// containerOf names the container that declares the port; a Pod's only container needs to declare none.
+func containerOf(port int, protocol corev1.Protocol, spec corev1.PodSpec) string {
+	all := serving(spec)
+	for _, c := range all {
+		for _, p := range c.Ports {
+			if int(p.ContainerPort) == port && cmp.Or(p.Protocol, corev1.ProtocolTCP) == cmp.Or(protocol, corev1.ProtocolTCP) {
+				return c.Name
+			}
+		}
+	}
+	if len(all) == 1 {
+		return all[0].Name
+	}
+	return ""
 }
 
 // podPort is the number behind a Service's port: that which is written, or the container's port of that name.

@@ -48,6 +48,8 @@ type ServicePort struct {
 	Port, NodePort              int
 	// PodPort is the number that it leads to on Pods of the workload; 0 where it could not be told.
 	PodPort int
+	// Container is the one that declares PodPort, or the only one of the Pods; empty where neither tells.
+	Container string
 }
 
 // Claim is a mark on the workload that says who tests it, and what to put back if the tester dies.

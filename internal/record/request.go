@@ -157,7 +157,7 @@ type Requests struct {
 	// Failed counts failures that ended at or after the trigger, also of requests that were under way by then, FailedBefore those that ended before it.
 	Failed       int64 `json:"failed"`
 	FailedBefore int64 `json:"failed_before"`
-	// Reconnects counts connections that were opened because the one before had been closed in order.
+	// Reconnects counts connections that were opened because the server had ended the one before, in order or by a reset, while nothing was under way.
 	Reconnects int64 `json:"reconnects"`
 	// Instances counts per answering instance, in order of name; requests whose instance is not known stand under "", and
 	// beyond MaxInstances all others, those with the fewest requests, under OtherInstances.
@@ -312,8 +312,8 @@ func CauseKinds() []string {
 	}
 }
 
-// IsTest reports whether r has requests, and so the fields that belong to them.
-func (r Record) IsTest() bool { return r.Requests != nil }
+// IsTest reports whether the trial was one of requests, also where it ended before it sent any.
+func (r Record) IsTest() bool { return r.Requests != nil || r.Config.Traffic != nil }
 
 // FailuresFrom gives the failures that ended at or after the trigger and count against the workload.
 func (r Record) FailuresFrom() []Failure {

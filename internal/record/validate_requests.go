@@ -10,7 +10,7 @@ import (
 func (c *checker) test(r Record) {
 	c.workload(r)
 	c.verdict(r)
-	if !r.IsTest() {
+	if r.Requests == nil {
 		c.check(r.Users == nil, "users", "is there, yet no requests were sent")
 		c.check(r.Latency == nil, "latency", "is there, yet no requests were sent")
 		c.check(len(r.Failures) == 0, "failures", "are there, yet no requests were sent")
@@ -237,7 +237,7 @@ func (c *checker) verdict(r Record) {
 	switch v.Result {
 	case Pass:
 		c.check(allOK, "verdict.result", "is pass, yet a check is not ok")
-		c.check(r.IsTest() && r.Requests.Total > 0, "verdict.result", "is pass, yet nothing was measured")
+		c.check(r.Requests != nil && r.Requests.Total > 0, "verdict.result", "is pass, yet nothing was measured")
 		c.check(r.Completeness == Complete, "verdict.result", "is pass, yet the record is incomplete")
 	case Fail:
 		c.check(!allOK, "verdict.result", "is fail, yet every check is ok")

@@ -44,11 +44,14 @@ func (r *running) attach(ctx context.Context) error {
 // startWatch turns the API's facts into events, and follows the logs of the bundled workload's Pods as they start.
 func (r *running) startWatch(ctx context.Context) error {
 	r.journal.Alive(record.FromKube)
+	if r.rec.Workload.Service == "" {
+		r.note("No Service leads to the workload: there are no endpoints to watch, and no event tells when it was withdrawn.")
+	}
 	ctx = context.WithoutCancel(ctx)
 	logs, cancel := context.WithCancel(ctx)
 	w := r.workload
 	spec := kube.WatchSpec{
-		Namespace: w.Namespace, Service: w.Facts.Service, PodSelector: w.Selector,
+		Namespace: w.Namespace, Service: r.rec.Workload.Service, PodSelector: w.Selector,
 		OnFact: func(f kube.Fact) {
 			r.journal.Add(f.MonoNs, f.Event())
 			r.pods.take(f)
@@ -201,6 +204,10 @@ func (r *running) wrongAnswer(c *client, a request.Answer) error {
 	seen, next := string(a.Outcome), "see that this is the address that its users use (--service, --port, --path, --url), and that nothing forbids this traffic (network policies)"
 	switch a.Outcome {
 	case record.HTTPError:
+		if r.plan.Mode == request.WebSocket {
+			seen, next = fmt.Sprintf("status %d: no WebSocket is spoken there", a.Status), "choose the path of its WebSocket with --http-path (the bundled probe's is /ws)"
+			break
+		}
 		seen, next = fmt.Sprintf("status %d", a.Status), "choose what its users ask for with --http-path, or say with --expect that this is right"
 	case record.GRPCError:
 		seen, next = fmt.Sprintf("gRPC status %d %s", a.Status, a.Message), "choose the method with --http-path /SERVICE/METHOD, or say with --expect that this is right"

@@ -2,6 +2,7 @@ package release
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,8 +38,8 @@ type podStates struct {
 	states map[string]string // by name
 	order  []string
 	noted  map[string]bool
-	// containers holds, by Pod, the name and id of the container that started last.
-	containers map[string][2]string
+	// containers holds, by Pod and name, the id that the container of that name got when it started last.
+	containers map[string]map[string]string
 	// ends counts, by Pod, containers that ended.
 	ends map[string]int
 }
@@ -98,17 +99,19 @@ func (p *podStates) started(f kube.Fact) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.containers == nil {
-		p.containers = map[string][2]string{}
+		p.containers = map[string]map[string]string{}
 	}
-	p.containers[parts[1]] = [2]string{parts[2], id}
+	if p.containers[parts[1]] == nil {
+		p.containers[parts[1]] = map[string]string{}
+	}
+	p.containers[parts[1]][parts[2]] = id
 }
 
-// container gives the name and id of the Pod's container that started last; empty where none was seen.
-func (p *podStates) container(pod string) (name, id string) {
+// running gives the ids of the Pod's containers that were seen to start, by name.
+func (p *podStates) running(pod string) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.containers[pod]
-	return c[0], c[1]
+	return maps.Clone(p.containers[pod])
 }
 
 // exits counts the ends of the Pod's containers.

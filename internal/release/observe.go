@@ -1,8 +1,11 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
@@ -78,7 +81,10 @@ func (r *running) aim() (trigger.Target, error) {
 			}
 		}
 	case trigger.Scale:
-		target.Replicas = max(w.Facts.Replicas-t.TriggerCount, 0)
+		if t.TriggerCount > w.Facts.Replicas {
+			return target, fault.Usagef(fmt.Sprintf("give --count at most %d, or leave it out to scale to zero", w.Facts.Replicas), "%s has %s, fewer than --count %d", w.Ref, plural(w.Facts.Replicas, "replica"), t.TriggerCount)
+		}
+		target.Replicas = w.Facts.Replicas - t.TriggerCount
 		if t.TriggerCount == 0 {
 			target.Replicas = 0
 		}
@@ -104,9 +110,18 @@ func (r *running) aim() (trigger.Target, error) {
 
 // newKill makes the trigger that needs a Pod on the node.
 func (r *running) newKill(ctx context.Context, t trigger.Target) (trigger.Trigger, error) {
-	container, id := r.pods.container(t.Pod)
+	running := r.pods.running(t.Pod)
+	container := cmp.Or(r.spec.Container, r.serving)
+	if container == "" && len(running) == 1 {
+		container = slices.Collect(maps.Keys(running))[0]
+	}
+	if container == "" {
+		return nil, fault.Usagef("choose one with --container: "+orNone(slices.Sorted(maps.Keys(running))), "pod %s has several containers, and none of them declares the Service's port", t.Pod)
+	}
+	id := running[container]
 	if id == "" {
-		return nil, fault.Unmet("kill", "the id of a running container of pod "+t.Pod+" must be known", "the API has not told it", "see `kubectl describe pod "+t.Pod+"`")
+		return nil, fault.Unmet("kill", "the id of the running container "+container+" of pod "+t.Pod+" must be known", "running are: "+orNone(slices.Sorted(maps.Keys(running))),
+			"choose one of them with --container, or see `kubectl describe pod "+t.Pod+"`")
 	}
 	t.Container, t.ContainerID = container, id
 	r.exitsBefore = r.pods.exits(t.Pod)
@@ -224,7 +239,11 @@ func conditionText(c kube.Condition) string {
 // after goes on sending: what comes late is seen too.
 func (r *running) after(ctx context.Context) error {
 	d := time.Duration(r.cfg.Traffic.AfterNs)
-	r.enter(After, "the disruption is over; sending for another %v", d)
+	said := "the disruption is over"
+	if r.overMonoNs == 0 {
+		said = "the wait is over"
+	}
+	r.enter(After, "%s; sending for another %v", said, d)
 	return pause(ctx, d)
 }
 

@@ -72,6 +72,8 @@ type Spec struct {
 	Ref kube.Ref
 	// Service and Port (a name or a number) choose how to reach it, where there are several; empty for the only one.
 	Service, Port string
+	// Container names the one whose process a kill ends; empty for the one that serves.
+	Container string
 	// Pod names the Pod to end, where the trigger ends single ones; empty for the first by name.
 	Pod string
 	// Plan is what each client sends, but for rate, users and, unless URL was given, the address.
@@ -180,6 +182,8 @@ type running struct {
 	reading   sync.WaitGroup
 	following sync.WaitGroup
 	pods      podStates
+	// serving is the container that listens on the Service's port; empty where nobody says.
+	serving string
 	// exitsBefore is how many ends of the victim's containers had been told when its process was to be killed.
 	exitsBefore int
 	// ended are UIDs of the Pods that the trigger ends.

@@ -295,7 +295,10 @@ func (s *session) Close(ctx context.Context) (*Report, error) {
 	case ctx.Err() != nil:
 		return lostReport(s.plan, s.told, s.status), fault.Measuref(context.Cause(ctx), "", "waiting for the client's report")
 	default:
-		cause := errors.Join(s.err, writeErr)
+		cause := s.err
+		if cause == nil {
+			cause = writeErr // both tell of the same loss, and the reader saw it first
+		}
 		return lostReport(s.plan, s.told, s.status), fault.Measuref(cause, "see the log of the worker's Pod; its node or the connection to it may have failed", "the client was lost before its report")
 	}
 }

@@ -26,8 +26,10 @@ func TestFallenBehind(t *testing.T) {
 		want   bool
 	}{
 		"nothing sent": {delays(), nil, false},
-		"in time":      {delays(1e6, lateLimitNs), nil, false},
-		"late":         {delays(1e6, 2*lateLimitNs), nil, true},
+		"in time":      {delays(1e6, 200e6), nil, false},
+		"one stall":    {delays(1e6, 1e6, 1e6, 500e6), nil, false},
+		"late":         {delays(1e6, 500e6, 500e6, 500e6), nil, true},
+		"always late":  {delays(500e6, 500e6), nil, true},
 		"a limit":      {delays(1e6), map[string]int{"EMFILE": 1}, true},
 	} {
 		h := health(2, 1, c.late, c.limits)

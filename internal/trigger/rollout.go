@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -160,7 +161,7 @@ func (r *restart) read(ctx context.Context) (revision, error) {
 		if err != nil {
 			return revision{}, err
 		}
-		return revisionOf(s, s.Spec.Template, rollout.OfStatefulSet(s), byHand(s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType)), nil
+		return revisionOf(s, s.Spec.Template, rollout.OfStatefulSet(s), cmp.Or(byHand(s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType), held(s))), nil
 	default:
 		d, err := apps.DaemonSets(r.ref.namespace).Get(ctx, r.ref.name, metav1.GetOptions{})
 		if err != nil {
@@ -172,6 +173,18 @@ func (r *restart) read(ctx context.Context) (revision, error) {
 
 func revisionOf(m metav1.Object, template corev1.PodTemplateSpec, p rollout.Progress, unfit string) revision {
 	return revision{uid: m.GetUID(), annotations: template.Annotations, progress: p, unfit: unfit}
+}
+
+// held says that the partition of a StatefulSet keeps every Pod as it is.
+func held(s *appsv1.StatefulSet) string {
+	u, replicas := s.Spec.UpdateStrategy.RollingUpdate, int32(1)
+	if s.Spec.Replicas != nil {
+		replicas = *s.Spec.Replicas
+	}
+	if u == nil || u.Partition == nil || *u.Partition < replicas {
+		return ""
+	}
+	return fmt.Sprintf("the partition of its update strategy is %d, and it has %d replicas", *u.Partition, replicas)
 }
 
 func byHand(onDelete bool) string {

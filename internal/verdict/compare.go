@@ -88,7 +88,7 @@ func usable(name string, trials []record.Record) error {
 	}
 	var bad []string
 	for _, r := range trials {
-		if !r.IsTest() {
+		if r.Requests == nil {
 			return fault.Usagef("give records of `drainproof test`", "the record %s (%s) holds no requests", r.ID, name)
 		}
 		why := unfit(r)

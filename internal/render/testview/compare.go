@@ -62,7 +62,7 @@ func comparisonTables(c verdict.Comparison) []page.Table {
 		changed.Rows = append(changed.Rows, []string{d.What, d.Before, d.After})
 	}
 	if len(changed.Rows) == 0 {
-		changed.Rows = [][]string{{"nothing that a record tells", "", ""}}
+		changed.Rows = [][]string{{"nothing that a record tells (it holds no commands, arguments or environment)", "", ""}}
 	}
 	seen := page.Table{Title: "Seen", Note: spreadNote + ". Counted from the trigger on.", Head: []string{"", "before", "after"}}
 	row := func(what string, of func(verdict.Side) string) {

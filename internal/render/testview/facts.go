@@ -224,10 +224,10 @@ func requestsNote(r record.Record) string {
 		parts = append(parts, hurt(*u))
 	}
 	if q.Reconnects > 0 {
-		parts = append(parts, figure.Plural(int(q.Reconnects), "kept connection")+" closed in order and opened again")
+		parts = append(parts, figure.Plural(int(q.Reconnects), "kept connection")+" ended between two requests and opened again")
 	}
 	if n := retryable(r); n > 0 {
-		parts = append(parts, fmt.Sprintf("a client that retries would have hidden %s of the failures", figure.Count(int64(n))))
+		parts = append(parts, fmt.Sprintf("%s of the failures could be sent again without harm, and were not", figure.Count(int64(n))))
 	}
 	if c := causes(r); c != "" {
 		parts = append(parts, "why: "+c)

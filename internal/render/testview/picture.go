@@ -139,6 +139,7 @@ type mark struct {
 }
 
 var marks = []mark{
+	{"killed", record.ProcessKilled, '✗', page.Ink.Red},
 	{"deleted", record.PodTerminating, '▼', page.Ink.Bold},
 	{"not ready", record.EndpointNotReady, '▽', page.Ink.Yellow},
 	{"exited", record.ContainerExited, '✗', page.Ink.Bold},
@@ -153,9 +154,13 @@ func (m mark) lane(r record.Record, a page.Axis) (l lane, some bool) {
 	counts := make([]int, a.Columns)
 	n := 0
 	var first, last int64
+	upper := ""
 	for _, e := range r.Events {
 		if !m.takes(e) {
 			continue
+		}
+		if e.Bound == record.Upper {
+			upper = "≤ "
 		}
 		if n++; n == 1 {
 			first = e.TNs
@@ -178,5 +183,5 @@ func (m mark) lane(r record.Record, a page.Axis) (l lane, some bool) {
 			bar[c] = '+'
 		}
 	}
-	return lane{m.label, string(bar), figure.Count(int64(n)) + " at " + figure.Interval(first, last), m.paint}, n > 0
+	return lane{m.label, string(bar), figure.Count(int64(n)) + " at " + upper + figure.Interval(first, last), m.paint}, n > 0
 }

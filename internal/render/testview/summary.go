@@ -26,6 +26,10 @@ func Summary(w io.Writer, in render.Input, o render.Opts) error {
 		s.failures()
 	}
 	s.doubts()
+	if in.Path != "" && !o.Verbose && len(s.r.Failures) > 0 {
+		s.line("")
+		s.line(s.k.Dim("each failure and what is known of its cause: drainproof report -v " + in.Path))
+	}
 	if in.Path != "" {
 		s.line("")
 		s.line(s.k.Dim("record  ") + s.k.Plain(in.Path))

@@ -137,10 +137,18 @@ func (c *Collector) Take(maxSamples, maxFailures int) (b Batch, more bool) {
 	return b, more
 }
 
-// lateLimitNs is the lateness at the 99th percentile from which the client counts as fallen behind, the same as for flows. A
-// stall of a busy machine makes some requests late, which each of them tells; it makes no outcome another, and the
-// verdict on latencies takes it into account. A client that sends one request in a hundred that late has lost its schedule.
+// lateLimitNs is the lateness from which what the client sent was not what was asked for: half the default interval of heartbeats.
 const lateLimitNs = 250_000_000
+
+// FellBehind reports whether a client lost its schedule, so that nothing may be blamed on a workload: it left late by more than a quarter of a
+// second once in a hundred times, and three times at least. One stall of a busy machine makes some requests
+// late, which each of them tells; it makes no outcome another, and the verdict on latencies takes it into account. A limit of its own excuses the
+// workload as well: what the client could not hold or send might have been what mattered.
+func FellBehind(late *stats.Delays, limits map[string]int) bool {
+	// Of fewer than 200, the third latest.
+	at, known := late.QuantileNs(min(0.99, 1-2/float64(max(late.Count(), 1))))
+	return known && at > lateLimitNs || len(limits) > 0
+}
 
 // Health says whether the client kept up.
 func (c *Collector) Health() record.ClientHealth {
@@ -151,8 +159,7 @@ func (c *Collector) Health() record.ClientHealth {
 	for k, v := range c.limits {
 		h.Limits[k] = v
 	}
-	p99, _ := c.late.QuantileNs(0.99)
-	h.FellBehind = p99 > lateLimitNs || len(h.Limits) > 0
+	h.FellBehind = FellBehind(c.late, h.Limits)
 	return h
 }
 

@@ -142,6 +142,14 @@ func TestE2ERollout(t *testing.T) {
 	if len(rec.Workload.Pods) != 2 || rec.Workload.Service != "web" || rec.Workload.Port != 80 {
 		t.Errorf("workload %+v", rec.Workload)
 	}
+	// Of each Pod that was ended the API told both branches: the container's end and the endpoint's.
+	for _, p := range rec.Workload.Pods {
+		for _, k := range []record.EventKind{record.PodTerminating, record.EndpointNotReady, record.ContainerExited, record.EndpointRemoved} {
+			if !slices.ContainsFunc(rec.Events, func(e record.Event) bool { return e.Kind == k && e.PodUID == p.UID && e.TNs >= 0 }) {
+				t.Errorf("no event %s of pod %s", k, p.Name)
+			}
+		}
+	}
 	if n := len(rec.Requests.Instances); n < 4 {
 		t.Errorf("%d instances answered, want two old and two new ones: %+v", n, rec.Requests.Instances)
 	}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,6 +179,35 @@ func TestStopsAtAHoleAndResumesThere(t *testing.T) {
 	}
 	if found, err := record.Find(dir); err != nil || len(found) != 4 {
 		t.Errorf("a reader of the set finds %v, %v", found, err)
+	}
+}
+
+// A test whose client fell behind says nothing of the workload: it is history, and measured again at once, but not for ever.
+func TestALateClientCostsARepeatAndNoSet(t *testing.T) {
+	for _, c := range []struct {
+		late    int // how many runs of the second repeat of arm a are late
+		records int
+	}{{1, 4}, {lateTries, 4}, {lateTries + 1, 1}} {
+		dir := filepath.Join(t.TempDir(), "set")
+		r := &runner{change: func(n int, rec *record.Record) error {
+			if n >= 2 && n < 2+c.late {
+				rec.Config.Traffic = &record.Traffic{}
+				rec.Client = &record.ClientHealth{FellBehind: true, Limits: map[string]int{}}
+				rec.Completeness, rec.Missing = record.Incomplete, []string{"the client itself fell behind"}
+				rec.ID += fmt.Sprint(n)
+			}
+			return nil
+		}}
+		got, err := Run(t.Context(), parse(t), options(t, dir), r.run)
+		if len(got) != c.records || (err == nil) != (c.records == 4) {
+			t.Errorf("%d late runs: %d records, %v", c.late, len(got), err)
+		}
+		if err != nil && fault.CodeOf(err) != fault.Inconclusive {
+			t.Errorf("%d late runs: %v", c.late, err)
+		}
+		if kept, _ := filepath.Glob(filepath.Join(dir, record.HistoryDir, "a-repeat-02-*", record.FileName)); len(kept) != min(c.late, lateTries) {
+			t.Errorf("%d late runs: history %v", c.late, kept)
+		}
 	}
 }
 

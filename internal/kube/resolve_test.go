@@ -133,7 +133,7 @@ func TestResolveADeployment(t *testing.T) {
 		},
 		Services: []Service{
 			{Name: "web", Type: "ClusterIP", ClusterIP: "10.96.0.9", ReadyEndpoints: 2, Ports: []ServicePort{
-				{Name: "http", Protocol: "TCP", AppProtocol: "http", Port: 80, NodePort: 30080, PodPort: 8080},
+				{Name: "http", Protocol: "TCP", AppProtocol: "http", Port: 80, NodePort: 30080, PodPort: 8080, Container: "web"},
 				{Name: "none", Protocol: "TCP", Port: 81},
 				{Name: "udp", Protocol: "UDP", Port: 82},
 				{Name: "number", Protocol: "TCP", Port: 83, PodPort: 9000},

@@ -41,7 +41,9 @@ type world struct {
 
 	mu     sync.Mutex
 	onFact func(kube.Fact)
-	undone []string
+	// watched is what was asked to be watched.
+	watched kube.WatchSpec
+	undone  []string
 	// failAt makes a step fail, by the API's method name.
 	failAt map[string]error
 	// at is called when a step is entered.
@@ -180,7 +182,7 @@ func (w *world) Await(ctx context.Context, _ *kube.Workload, c kube.Condition, g
 
 func (w *world) Watch(_ context.Context, s kube.WatchSpec) (func(), error) {
 	w.mu.Lock()
-	w.onFact = s.OnFact
+	w.onFact, w.watched = s.OnFact, s
 	w.mu.Unlock()
 	for _, k := range []record.EventKind{record.PodAdded, record.PodReady} {
 		w.fact(k, "pod/"+oldPod, "uid-1")

@@ -110,18 +110,9 @@ func (r *running) aim() (trigger.Target, error) {
 
 // newKill makes the trigger that needs a Pod on the node.
 func (r *running) newKill(ctx context.Context, t trigger.Target) (trigger.Trigger, error) {
-	running := r.pods.running(t.Pod)
-	container := cmp.Or(r.spec.Container, r.serving)
-	if container == "" && len(running) == 1 {
-		container = slices.Collect(maps.Keys(running))[0]
-	}
-	if container == "" {
-		return nil, fault.Usagef("choose one with --container: "+orNone(slices.Sorted(maps.Keys(running))), "pod %s has several containers, and none of them declares the Service's port", t.Pod)
-	}
-	id := running[container]
-	if id == "" {
-		return nil, fault.Unmet("kill", "the id of the running container "+container+" of pod "+t.Pod+" must be known", "running are: "+orNone(slices.Sorted(maps.Keys(running))),
-			"choose one of them with --container, or see `kubectl describe pod "+t.Pod+"`")
+	container, id, err := r.containerToKill(t.Pod)
+	if err != nil {
+		return nil, err
 	}
 	t.Container, t.ContainerID = container, id
 	r.exitsBefore = r.pods.exits(t.Pod)
@@ -134,6 +125,24 @@ func (r *running) newKill(ctx context.Context, t trigger.Target) (trigger.Trigge
 	return trigger.NewKill(t, func(ctx context.Context) error {
 		return r.kill(ctx, killer, id)
 	}), nil
+}
+
+// containerToKill is the one that was asked for, or that serves, or the only one.
+func (r *running) containerToKill(pod string) (name, id string, err error) {
+	running := r.pods.running(pod)
+	there := orNone(slices.Sorted(maps.Keys(running)))
+	name = cmp.Or(r.spec.Container, r.serving)
+	if name == "" && len(running) == 1 {
+		name = slices.Collect(maps.Keys(running))[0]
+	}
+	if name == "" {
+		return "", "", fault.Usagef("choose one with --container: "+there, "it is not known which container of pod %s listens on the Service's port", pod)
+	}
+	if id = running[name]; id == "" {
+		return "", "", fault.Unmet("kill", "the id of the running container "+name+" of pod "+pod+" must be known", "running are: "+there,
+			"choose one of them with --container, or see `kubectl describe pod "+pod+"`")
+	}
+	return name, id, nil
 }
 
 // observe waits until the disruption is over: what the trigger has left to do, and then what the workload's controller has.

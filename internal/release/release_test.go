@@ -40,6 +40,9 @@ func TestControlPasses(t *testing.T) {
 	if !slices.Equal(w.undone, []string{"claim"}) {
 		t.Errorf("put back %v", w.undone)
 	}
+	if w.watched.Service != rec.Workload.Service || w.watched.Service == "" || w.watched.PodSelector == "" {
+		t.Errorf("watched the endpoints of %q and the Pods of %q; the requests went through %q", w.watched.Service, w.watched.PodSelector, rec.Workload.Service)
+	}
 }
 
 func TestLossIsCounted(t *testing.T) {
@@ -220,5 +223,31 @@ func TestWhatIsLeftIsSaid(t *testing.T) {
 	// The mark must stay: it tells cleanup what to put back.
 	if slices.Contains(w.undone, "claim") || !strings.Contains(strings.Join(rec.Notes, " "), "put back") {
 		t.Errorf("put back %v; notes %v", w.undone, rec.Notes)
+	}
+}
+
+// Which container is killed is a matter of who serves, never of who started last.
+func TestKillTakesTheContainerThatServes(t *testing.T) {
+	ids := map[string]string{"side": "containerd://1", "main": "containerd://2"}
+	for _, c := range []struct{ asked, serving, want string }{
+		{"", "main", "main"}, {"side", "main", "side"}, {"", "", ""}, {"none", "main", ""},
+	} {
+		r := &running{spec: Spec{Container: c.asked}, serving: c.serving}
+		r.pods.containers = map[string]map[string]string{"web-1": ids}
+		name, id, err := r.containerToKill("web-1")
+		if c.want == "" {
+			if code := fault.CodeOf(err); code != fault.Usage && code != fault.Unmeasurable {
+				t.Errorf("asked %q, serving %q: %s %s, %v; want it refused", c.asked, c.serving, name, id, err)
+			}
+			continue
+		}
+		if err != nil || name != c.want || id != ids[c.want] {
+			t.Errorf("asked %q, serving %q: %s %s, %v", c.asked, c.serving, name, id, err)
+		}
+	}
+	alone := &running{}
+	alone.pods.containers = map[string]map[string]string{"web-1": {"only": "containerd://3"}}
+	if name, id, err := alone.containerToKill("web-1"); name != "only" || id != "containerd://3" || err != nil {
+		t.Errorf("the only one: %s %s, %v", name, id, err)
 	}
 }

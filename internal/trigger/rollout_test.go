@@ -139,6 +139,9 @@ func TestARestartThatWouldDoNothingIsRefused(t *testing.T) {
 	}{
 		{"Deployment", "deployments", appsv1.Deployment{Spec: appsv1.DeploymentSpec{Paused: true}}, "paused"},
 		{"StatefulSet", "statefulsets", appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"}}}, "OnDelete"},
+		{"StatefulSet", "statefulsets", appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+			Type: "RollingUpdate", RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
+		}}}, "partition of its update strategy is 2"},
 		{"DaemonSet", "daemonsets", appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: "OnDelete"}}}, "OnDelete"},
 	}
 	for _, tt := range tests {

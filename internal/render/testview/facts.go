@@ -219,15 +219,16 @@ func requestsNote(r record.Record) string {
 	if q.FailedBefore > 0 {
 		parts = append(parts, figure.Count(q.FailedBefore)+" failed before the trigger")
 	}
-	parts = append(parts, figure.Count(q.Failed)+" failed after the trigger")
+	failed := figure.Count(q.Failed) + " failed after the trigger"
+	if n := retryable(r); n > 0 {
+		failed += ", " + figure.Count(int64(n)) + " of them retryable"
+	}
+	parts = append(parts, failed)
 	if u := r.Users; u != nil {
 		parts = append(parts, hurt(*u))
 	}
 	if q.Reconnects > 0 {
 		parts = append(parts, figure.Plural(int(q.Reconnects), "kept connection")+" ended between two requests and opened again")
-	}
-	if n := retryable(r); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of the failures could be sent again without harm, and were not", figure.Count(int64(n))))
 	}
 	if c := causes(r); c != "" {
 		parts = append(parts, "why: "+c)

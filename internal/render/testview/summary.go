@@ -26,13 +26,12 @@ func Summary(w io.Writer, in render.Input, o render.Opts) error {
 		s.failures()
 	}
 	s.doubts()
-	if in.Path != "" && !o.Verbose && len(s.r.Failures) > 0 {
-		s.line("")
-		s.line(s.k.Dim("each failure and what is known of its cause: drainproof report -v " + in.Path))
-	}
 	if in.Path != "" {
 		s.line("")
 		s.line(s.k.Dim("record  ") + s.k.Plain(in.Path))
+		if !o.Verbose && len(s.r.Failures) > 0 {
+			s.line(s.k.Dim("        report -v PATH tells what is known of each failure's cause"))
+		}
 	}
 	_, err := io.WriteString(w, s.b.String())
 	return err

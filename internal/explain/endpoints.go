@@ -7,8 +7,8 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 )
 
-// span is a time in which no endpoint was ready or serving, and the events that show it.
-type span struct {
+// downtime is a time in which no endpoint was ready or serving, and the events that show it.
+type downtime struct {
 	from int64
 	// to is open where the record ends before another endpoint came.
 	to   *int64
@@ -22,18 +22,17 @@ type state struct {
 	id int
 }
 
-// downOf follows the endpoints. Before the first news nothing is known, so no span begins there.
-func downOf(events []record.Event) []span {
-	var spans []span
+// downOf follows the endpoints. Before the first news nothing is known, so no downtime begins there.
+func downOf(events []record.Event) []downtime {
+	var list []downtime
 	endpoints := map[string]state{}
-	var open *span
+	var open *downtime
 	for _, e := range events {
 		up, isEndpoint := upAfter(e)
 		if !isEndpoint {
 			continue
 		}
-		family, _ := e.Detail["family"].(string)
-		key := e.Subject + " " + e.PodUID + " " + family
+		key := endpointKey(e)
 		switch before, known := endpoints[key]; {
 		case up == nil && known:
 			continue
@@ -53,16 +52,22 @@ func downOf(events []record.Event) []span {
 		switch {
 		case anyUp && open != nil:
 			open.to = &e.TNs
-			spans = append(spans, *open)
+			list = append(list, *open)
 			open = nil
 		case !anyUp && open == nil:
-			open = &span{from: e.TNs, news: ordered(news)}
+			open = &downtime{from: e.TNs, news: ordered(news)}
 		}
 	}
 	if open != nil {
-		spans = append(spans, *open)
+		list = append(list, *open)
 	}
-	return spans
+	return list
+}
+
+// endpointKey tells endpoints apart: a Pod in one family of addresses.
+func endpointKey(e record.Event) string {
+	family, _ := e.Detail["family"].(string)
+	return e.Subject + " " + e.PodUID + " " + family
 }
 
 // upAfter tells whether an endpoint took connections after e: ready, or serving while it terminates. Nil is not told, which never counts
@@ -85,14 +90,14 @@ func upAfter(e record.Event) (up *bool, isEndpoint bool) {
 	return nil, false
 }
 
-// downThroughout gives the span that holds all from one time to another.
-func (v *view) downThroughout(from, to int64) (span, bool) {
+// downThroughout gives the downtime that holds all from one time to another.
+func (v *view) downThroughout(from, to int64) (downtime, bool) {
 	i, found := sort.Find(len(v.down), func(i int) int { return cmp.Compare(from, v.down[i].from) })
 	if !found {
 		i--
 	}
 	if i < 0 || v.down[i].to != nil && *v.down[i].to <= to {
-		return span{}, false
+		return downtime{}, false
 	}
 	return v.down[i], true
 }

@@ -1,8 +1,11 @@
 package explain
 
 import (
+	"cmp"
 	"math"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/drainproof/drainproof/internal/record"
 )
@@ -19,6 +22,12 @@ type life struct {
 	restarted *record.Event
 	// hookNs is how long its preStop hook takes; null where that is not written anywhere.
 	hookNs *int64
+	// node is where it runs, and addresses are what it has there.
+	node      string
+	addresses []netip.Addr
+	// listens are the listeners that its node's kernel saw open and close, exits its processes' ends, signals those sent to the first process of
+	// a container, starts and stops the API's word of containers; all in order of time.
+	listens, exits, signals, starts, stops []*record.Event
 }
 
 // livesOf gathers every Pod that an event is about, in order of their first event. Pods are told apart by UID, so that a
@@ -41,12 +50,42 @@ func livesOf(r *record.Record) []*life {
 		}
 		lives[at].add(e)
 	}
+	if r.Workload != nil {
+		for _, p := range r.Workload.Pods {
+			if at := slices.IndexFunc(lives, func(l *life) bool { return l.name == p.Name && (l.uid == p.UID || l.uid == "") }); at >= 0 {
+				lives[at].node = cmp.Or(lives[at].node, p.Node)
+				lives[at].at(p.IP)
+			}
+		}
+	}
 	return lives
+}
+
+// at notes an address of the Pod.
+func (l *life) at(text string) {
+	if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(l.addresses, a.Unmap()) {
+		l.addresses = append(l.addresses, a.Unmap())
+	}
 }
 
 func (l *life) add(e *record.Event) {
 	if l.uid == "" {
 		l.uid = e.PodUID
+	}
+	l.place(e)
+	switch e.Kind {
+	case record.ListenerOpened, record.ListenerClosed:
+		l.listens = append(l.listens, e)
+	case record.ProcessExited:
+		l.exits = append(l.exits, e)
+	case record.SignalSent:
+		if isFirst(e) {
+			l.signals = append(l.signals, e)
+		}
+	case record.ContainerStarted:
+		l.starts = append(l.starts, e)
+	case record.ContainerExited:
+		l.stops = append(l.stops, e)
 	}
 	if e.Kind == record.PodReady && l.exited != nil && l.restarted == nil {
 		l.restarted = e
@@ -67,6 +106,35 @@ func (l *life) add(e *record.Event) {
 			*f.into = e
 		}
 	}
+}
+
+// place notes where the Pod runs and its addresses. The node of a rule is another's.
+func (l *life) place(e *record.Event) {
+	switch e.Source {
+	case record.FromKube, record.FromKernel:
+		l.node = cmp.Or(e.Node, l.node)
+	}
+	if list, ok := e.Detail["addresses"].(string); ok {
+		for _, text := range strings.Split(list, ",") {
+			l.at(text)
+		}
+	}
+}
+
+// runs reports whether a container is one of the Pod's, by its id; true too where no id was told.
+func (l *life) runs(id string) bool {
+	named := false
+	for _, s := range l.starts {
+		told, _ := s.Detail["container_id"].(string)
+		if _, bare, found := strings.Cut(told, "://"); found {
+			told = bare
+		}
+		if told == id {
+			return true
+		}
+		named = named || told != ""
+	}
+	return !named
 }
 
 // end is the first sign that the Pod, or its process, was ended; nil for one that lives.
@@ -116,12 +184,16 @@ func (v *view) named(name string) []*life {
 	return list
 }
 
-// instance gives the one Pod that a failure's connection is known to have led to; nil where that is not known, or the name is that of two.
-func (v *view) instance(f record.Failure) *life {
-	if f.Instance == nil {
+// instance gives the one Pod that answered, or had answered on the connection; nil where that is not known, or the name is that of two.
+func (v *view) instance(l loss) *life {
+	if l.Instance == nil {
 		return nil
 	}
-	if list := v.named(*f.Instance); len(list) == 1 {
+	list := v.named(*l.Instance)
+	if l.flow != nil && l.flow.FirstPodUID != nil {
+		list = slices.DeleteFunc(list, func(p *life) bool { return p.uid != "" && p.uid != *l.flow.FirstPodUID })
+	}
+	if len(list) == 1 {
 		return list[0]
 	}
 	return nil

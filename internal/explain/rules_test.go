@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,13 +13,29 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
 
-func TestRulesAreDocumented(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range rules {
-		if !slices.Contains(record.CauseKinds(), r.kind) || seen[r.kind] || r.when == "" {
-			t.Errorf("rule %q is unknown, there twice, or says not when it fits: %q", r.kind, r.when)
+// page is where the causes are documented.
+const page = "../../docs/causes.md"
+
+// TestTable: every kind has one row, in the order of the kinds, that says when and on what evidence it is claimed; and the page has the same rows.
+func TestTable(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	var names []string
+	for _, d := range Table() {
+		if d.When == "" || d.Needs == "" || strings.ContainsAny(d.When+d.Needs, "|\n") {
+			t.Errorf("%s does not say when it fits, or what it needs, in one line: %+v", d.Kind, d)
 		}
-		seen[r.kind] = true
+		names = append(names, d.Kind)
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", d.Kind, d.When, d.Needs)
+	}
+	if diff := cmp.Diff(record.CauseKinds(), names); diff != "" {
+		t.Errorf("kinds of causes, and rows (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(string(text), table.String()) {
+		t.Errorf("%s does not hold this table:\n%s", page, table.String())
 	}
 }
 
@@ -248,7 +266,7 @@ func TestContradictionsAreUnattributed(t *testing.T) {
 func TestAttributeTouchesCausesOnly(t *testing.T) {
 	for _, s := range append(records.Tests(), records.Named()...) {
 		r := s.Record
-		r.Failures = slices.Clone(r.Failures)
+		r.Failures, r.Flows = slices.Clone(r.Failures), slices.Clone(r.Flows)
 		r.Failures = append(r.Failures, failed(record.Refused, -500, -499), failed(record.ClientLimited, 1, 2), failed(record.ResponseTimeout, 20, 10_020))
 		before, err := record.Encode(r)
 		if err != nil {
@@ -269,6 +287,13 @@ func TestAttributeTouchesCausesOnly(t *testing.T) {
 			if i < len(s.Record.Failures) {
 				r.Failures[i].Cause = s.Record.Failures[i].Cause
 			}
+		}
+		for i := range r.Flows {
+			c, lost := r.Flows[i].Cause, r.Flows[i].Outcome
+			if (c != nil) != (lost == record.Severed || lost == record.Rehomed || lost == record.ReadTimeout) {
+				t.Errorf("%s: the cause of a flow that is %s is %+v", s.Name, lost, c)
+			}
+			r.Flows[i].Cause = nil
 		}
 		after, err := record.Encode(r)
 		if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 )
 
-// unattributed places a failure among what the API told, and names what is missing.
-func (v *view) unattributed(f record.Failure) *record.Cause {
-	t := when(f)
-	head := happened(f)
+// unattributed places a loss among what the API told, and names what speaks against a cause, and what is missing.
+func (v *view) unattributed(f loss, found []finding) *record.Cause {
+	t := f.when()
+	head := f.what()
 	if f.Instance != nil {
 		head += ", from " + *f.Instance
 	}
@@ -21,7 +21,7 @@ func (v *view) unattributed(f record.Failure) *record.Cause {
 		head += ","
 	}
 	if t != f.TNs {
-		head += " begun"
+		head += map[bool]string{true: " last heard of", false: " begun"}[f.flow != nil]
 	}
 	pods := v.around(f, t)
 	var facts []string
@@ -48,12 +48,40 @@ func (v *view) unattributed(f record.Failure) *record.Cause {
 	if len(facts) > 0 {
 		sentence += ": " + strings.Join(facts, ", ")
 	}
-	return &record.Cause{Kind: "unattributed", Evidence: ordered(ids), Sentence: sentence + "; missing: " + v.missing(f, t)}
+	var against, missing []string
+	for _, x := range found {
+		ids = append(ids, x.evidence...)
+		if x.against != "" && !slices.Contains(against, x.against) {
+			against = append(against, x.against)
+		}
+		if x.missing != "" && !slices.Contains(missing, x.missing) {
+			missing = append(missing, x.missing)
+		}
+	}
+	if len(against) > 0 {
+		sentence += "; but " + strings.Join(against, ", and ")
+	}
+	switch {
+	case len(missing) > 0:
+		sentence += isMissing + strings.Join(missing, ", and ")
+		if v.deaf(min(t, 0), t) {
+			sentence += unheard
+		}
+	case len(against) == 0:
+		sentence += isMissing + v.missing(f, t)
+	}
+	return &record.Cause{Kind: unattributed, Evidence: ordered(ids), Sentence: sentence}
 }
+
+const (
+	// isMissing begins the end of a sentence that names the missing evidence.
+	isMissing = "; missing: "
+	unheard   = ", and what the API told while its watch was broken"
+)
 
 // around gives the Pods that a failure at t may have to do with: the one that is known, else those that were ending or starting then,
 // the one whose end is nearest first.
-func (v *view) around(f record.Failure, t int64) []*life {
+func (v *view) around(f loss, t int64) []*life {
 	if known := v.instance(f); known != nil {
 		return []*life{known}
 	}
@@ -236,16 +264,18 @@ func bystanders(pods []*life, t int64) (facts []string, ids []int) {
 }
 
 // missing names the evidence that would tell more.
-func (v *view) missing(f record.Failure, t int64) string {
+func (v *view) missing(f loss, t int64) string {
 	var what string
 	switch {
+	case f.rehomed():
+		what = "who moved it to another Pod: its conntrack entries (node evidence)"
 	case f.Outcome == record.DNSFailure:
 		what = "why the name was not resolved (the resolver's evidence)"
 	case f.Outcome == record.HTTPError && f.Status != nil && *f.Status >= 502 && *f.Status <= 504 && f.Instance == nil:
 		what = "whether the workload or a proxy before it answered so"
 	case f.Outcome.Answered():
 		what = "why the workload answered so (its own log)"
-	case f.Instance == nil:
+	case f.Instance == nil && (!v.asked || f.to.life == nil):
 		what = "which Pod the node sent it to (node evidence)"
 	default:
 		what = "what ended it there: the application, its exit or the node (node evidence)"
@@ -254,7 +284,7 @@ func (v *view) missing(f record.Failure, t int64) string {
 		what += ", and which Pod " + *f.Instance + " is"
 	}
 	if v.deaf(min(t, 0), t) {
-		what += ", and what the API told while its watch was broken"
+		what += unheard
 	}
 	return what
 }

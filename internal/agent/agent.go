@@ -16,7 +16,7 @@ type Sight struct {
 	Seen bool `json:"seen"`
 	// How names the means ("fentry/nf_ct_delete", "nftables netlink, tables of iptables-nft").
 	How string `json:"how"`
-	// Why says what is missing where it is not seen, in words that an administrator can act on; empty where it is.
+	// Why says what is missing, all of it or a part (IPv6, what rules do), in words that an administrator can act on; empty where all is seen.
 	Why string `json:"why"`
 }
 

@@ -185,7 +185,10 @@ func (m *memory) fact(t *trace, ends [4]netip.AddrPort) Fact {
 		e.Detail["how"] = n.how
 	case resetSent:
 		e.Kind = record.ResetSent
-		e.Detail["from"] = n.how
+		e.Detail["socket"], e.Detail["by_rule"] = n.how == "socket", n.how == "rule"
+		if n.comm != "" {
+			e.Detail["reason"] = n.comm
+		}
 	case resetReceived:
 		e.Kind = record.ResetReceived
 	case icmpSent:
@@ -195,14 +198,21 @@ func (m *memory) fact(t *trace, ends [4]netip.AddrPort) Fact {
 	return Fact{MonoNs: t.monoNs, Event: e}
 }
 
+// lost counts what could not be kept.
+func (m *memory) lost() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.untold
+}
+
 // received marks a deletion of which only a message told, some time later.
 const received = "received"
 
 func protocolName(p uint8) string {
 	switch p {
-	case 6:
+	case TCP:
 		return "tcp"
-	case 17:
+	case UDP:
 		return "udp"
 	}
 	return "other"

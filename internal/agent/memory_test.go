@@ -38,7 +38,7 @@ func TestMemoryFindsByEitherDirection(t *testing.T) {
 		t.Errorf("deleted by %v", d)
 	}
 	facts, _ = m.all(Pair{6, ap("10.0.0.1:1000"), ap("10.0.1.5:8080")})
-	if len(facts) != 3 || facts[2].Event.Kind != record.ResetSent || facts[2].Event.PodUID != "u" || facts[2].Event.Detail["from"] != "no-socket" {
+	if len(facts) != 3 || facts[2].Event.Kind != record.ResetSent || facts[2].Event.PodUID != "u" || facts[2].Event.Detail["socket"] != false {
 		t.Errorf("by what the server knows: %v", facts)
 	}
 	if facts, _ = m.all(Pair{17, ap("10.0.0.1:1000"), ap("10.0.1.5:8080")}); len(facts) != 0 {

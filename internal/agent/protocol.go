@@ -55,6 +55,12 @@ type Watch struct {
 	Ports []Port `json:"ports"`
 }
 
+// IP protocol numbers.
+const (
+	TCP uint8 = 6
+	UDP uint8 = 17
+)
+
 // Front is a Service's address and port; a NodePort has the zero address.
 type Front struct {
 	Protocol uint8          `json:"protocol"`

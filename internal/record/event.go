@@ -110,7 +110,8 @@ const (
 	ProbeRequestDone     EventKind = "probe-request-done"
 
 	// The kernel of a node. Subject: container/POD/NAME for a process, pod/NAME for a socket or packet in a Pod's network namespace, node/NAME else.
-	// SignalSent: detail signal, sender_pid, sender_comm, from_kernel, first_process. ProcessExited: exit_code, signal, comm, first_process.
+	// SignalSent: detail signal (a number) and signal_name, result (delivered, ignored, already-pending), sender_pid, sender_comm, from_kernel,
+	// first_process. ProcessExited: exit_code, signal and signal_name, comm, first_process.
 	SignalSent    EventKind = "signal-sent"
 	ProcessExited EventKind = "process-exited"
 	// Detail address, the one listened on, with its port; protocol.
@@ -118,7 +119,8 @@ const (
 	ListenerClosed EventKind = "listener-closed"
 	// A connection's end at the server. Detail local, remote, how: fin (the server sent its FIN first), reset, or answered-fin.
 	SocketClosed EventKind = "socket-closed"
-	// A reset that left or reached a namespace. Detail local, remote, socket: whether one was there.
+	// A reset that left or reached a namespace. Detail local, remote; for one that left, socket: whether one was there, by_rule: a rule
+	// of the node sent it, reason: the kernel's own name for why.
 	ResetSent     EventKind = "reset-sent"
 	ResetReceived EventKind = "reset-received"
 	// An ICMP error. Detail type, code, to, and protocol, source, destination of the packet that it is about.

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package containers
+
+// Containers is empty.
+func (*Map) Containers(string) []Container { return nil }

@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/drainproof/drainproof/internal/agent/conntrack"
+	"github.com/drainproof/drainproof/internal/agent/containers"
+	"github.com/drainproof/drainproof/internal/agent/dataplane"
+	"github.com/drainproof/drainproof/internal/agent/kernel"
+	"github.com/drainproof/drainproof/internal/clock"
+)
+
+const (
+	// remembered is how many things that happened to connections are kept: 24 MiB of them.
+	remembered = 750_000
+	// tellEvery bounds how long a fact waits for others on its way out.
+	tellEvery = 100 * time.Millisecond
+	// lookEvery is how often the processes and netlink sockets of the node are looked at, so that a number has a name.
+	lookEvery = time.Second
+)
+
+// Serve is one session: it obeys the harness on in and answers on out, until in ends, the harness says so, or ctx ends. Everything that it
+// loads or opens is gone when it returns. What cannot be seen is told, and no error.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &watch{
+		out: &lineWriter{w: out}, memory: newMemory(remembered), owners: containers.New(procRoot), tested: map[string]bool{}, pending: map[string]bool{}, watched: map[uint32]string{}, fail: cancel,
+	}
+	defer func() {
+		cancel()
+		w.close()
+		err = errors.Join(err, w.err())
+	}()
+	w.startKernel(ctx)
+	reading := clock.Read()
+	if err := w.out.write(word{Say: "hello", Protocol: protocolVersion, Version: version, Clock: &reading, Sights: w.sights}); err != nil {
+		return err
+	}
+	w.tasks.Go(func() { w.tell(ctx) })
+	read := make(chan error, 1)
+	go func() {
+		read <- lines(in, func(o order) error { return w.obey(ctx, o) })
+	}()
+	select {
+	case err := <-read:
+		if errors.Is(err, errEnded) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// errEnded ends the reading of orders.
+var errEnded = errors.New("the harness ended the session")
+
+// watch is one session's state.
+type watch struct {
+	out    *lineWriter
+	memory *memory
+	owners *containers.Map
+	tasks  sync.WaitGroup
+	// fail ends the session.
+	fail func()
+
+	tracer   *kernel.Tracer
+	listener *conntrack.Listener
+	rules    *dataplane.Watcher
+	sights   []Sight
+	// ownNetNs is the inode of the node's network namespace, the agent's own.
+	ownNetNs uint32
+	// exactDeletions: the kernel itself tells of every deletion of an entry, so that conntrack's own word is not needed; deleters: of
+	// those at least that a process asked for. Neither changes once there are events.
+	exactDeletions, deleters bool
+	// fronts are nil until there is something to watch.
+	fronts []Front
+	// firstPIDs: the numbers that the kernel tells are those of procRoot.
+	firstPIDs bool
+	// finding is held while Pods are looked for.
+	finding sync.Mutex
+
+	mu    sync.Mutex
+	facts []Fact
+	// tested are the UIDs of the Pods under test; pending those of them that were not found yet; watched the network namespaces of those that were.
+	tested, pending map[string]bool
+	watched         map[uint32]string
+	failed          error
+	// telling is held over gapsTold, which counts the gaps of conntrack that were told.
+	telling  sync.Mutex
+	gapsTold int
+}
+
+func (w *watch) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// broke ends the session: what it would tell from now on would have holes that nobody knows.
+func (w *watch) broke(err error) {
+	w.mu.Lock()
+	if w.failed == nil {
+		w.failed = err
+	}
+	w.mu.Unlock()
+	w.fail()
+}
+
+func (w *watch) close() {
+	if w.tracer != nil {
+		_ = w.tracer.Close()
+	}
+	if l := w.connections(); l != nil {
+		_ = l.Close()
+	}
+	w.tasks.Wait()
+	if w.rules != nil {
+		_ = w.rules.Close()
+	}
+}
+
+func (w *watch) obey(ctx context.Context, o order) error {
+	switch o.Do {
+	case "clock":
+		reading := clock.Read()
+		return w.out.write(word{Say: "clock", ID: o.ID, Clock: &reading})
+	case "watch":
+		if o.Watch == nil || w.fronts != nil {
+			return w.out.write(word{Say: "refused", ID: o.ID, Error: "there is nothing to watch, or it is being watched already"})
+		}
+		w.begin(ctx, *o.Watch)
+		return w.out.write(word{Say: "watching", ID: o.ID, Sights: w.sights})
+	case "pods":
+		w.expect(o.Pods)
+		w.find()
+		return w.out.write(word{Say: "watching", ID: o.ID})
+	case "find":
+		return w.answer(o)
+	case "end":
+		return w.end(o)
+	}
+	return w.out.write(word{Say: "refused", ID: o.ID, Error: fmt.Sprintf("this agent cannot %q", o.Do)})
+}
+
+// say takes a fact, which goes out within tellEvery.
+func (w *watch) say(f Fact) {
+	w.mu.Lock()
+	w.facts = append(w.facts, f)
+	w.mu.Unlock()
+}
+
+// flush sends the facts that wait.
+func (w *watch) flush() error {
+	w.mu.Lock()
+	facts := w.facts
+	w.facts = nil
+	w.mu.Unlock()
+	return w.send(0, facts)
+}
+
+func (w *watch) send(id int, facts []Fact) error {
+	for len(facts) > 0 {
+		n := min(len(facts), factsPerLine)
+		if err := w.out.write(word{Say: "facts", ID: id, Facts: facts[:n]}); err != nil {
+			return err
+		}
+		facts = facts[n:]
+	}
+	return nil
+}
+
+// tell sends what waits, looks for Pods that are to come, and tells of what was missed.
+func (w *watch) tell(ctx context.Context) {
+	t := time.NewTicker(tellEvery)
+	defer t.Stop()
+	looked := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		w.find()
+		if time.Since(looked) > lookEvery {
+			looked = time.Now()
+			_ = w.owners.Scan(clock.MonoNs()) // a process that was not seen is nobody's, and its events are left out
+			if l := w.connections(); l != nil {
+				_ = l.Remember() // without it a deletion has a number in place of a name
+			}
+		}
+		if err := errors.Join(w.flush(), w.tellGaps()); err != nil {
+			w.broke(err)
+			return
+		}
+	}
+}
+
+func (w *watch) answer(o order) error {
+	var facts []Fact
+	forgotten := w.memory.find(o.Pairs, func(f Fact) { facts = append(facts, f) })
+	if err := w.send(o.ID, facts); err != nil {
+		return err
+	}
+	return w.out.write(word{Say: "found", ID: o.ID, ForgottenBeforeMonoNs: forgotten})
+}
+
+// end tells the last facts and what was lost.
+func (w *watch) end(o order) error {
+	lost := w.lost()
+	cost := costNow()
+	if err := errors.Join(w.flush(), w.tellGaps(), w.out.write(word{Say: "ended", ID: o.ID, Lost: lost, Cost: &cost})); err != nil {
+		return err
+	}
+	return errEnded
+}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/jsonlines"
 )
 
 // Heard is what a session tells as it happens. Both are called from one goroutine, in the order of the agent's words; the times are the agent's.
@@ -19,7 +21,7 @@ type Heard struct {
 
 // Session is the harness's end of one agent.
 type Session struct {
-	in        *lineWriter
+	in        *jsonlines.Writer
 	transport func() error
 	heard     Heard
 	sights    []Sight
@@ -42,9 +44,9 @@ type Session struct {
 
 // Dial speaks to an agent over its streams and measures its clock. closeTransport ends the agent.
 func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport func() error, version string, heard Heard) (*Session, error) {
-	s := &Session{in: &lineWriter{w: stdin}, transport: closeTransport, heard: heard, answers: make(chan word, 1), ended: make(chan struct{})}
+	s := &Session{in: jsonlines.NewWriter(stdin), transport: closeTransport, heard: heard, answers: make(chan word, 1), ended: make(chan struct{})}
 	go func() {
-		err := lines(stdout, s.hear)
+		err := jsonlines.Read(stdout, s.hear)
 		if err == nil {
 			err = io.ErrUnexpectedEOF
 		}
@@ -72,24 +74,36 @@ func (s *Session) greet(ctx context.Context, version string) error {
 		return fault.Measuref(nil, "install the agent of this version again: drainproof agent install", "the agent is drainproof %s, this program %s", hello.Version, version)
 	}
 	s.sights, s.remote = hello.Sights, *hello.Clock
+	s.offset, err = s.Measure(ctx)
+	return err
+}
+
+// Measure takes the agent's clock against ours.
+func (s *Session) Measure(ctx context.Context) (clock.Offset, error) {
 	local := clock.BootID()
 	var exchanges []clock.Exchange
 	for range clockExchanges {
 		sent := clock.MonoNs()
 		w, err := s.ask(ctx, order{Do: "clock"}, "clock")
 		if err != nil {
-			return fmt.Errorf("measuring the agent's clock: %w", err)
+			return clock.Offset{}, fmt.Errorf("measuring the agent's clock: %w", err)
 		}
 		if w.Clock == nil {
-			return errors.New("measuring the agent's clock: an answer without a reading")
+			return clock.Offset{}, errors.New("measuring the agent's clock: an answer without a reading")
 		}
 		exchanges = append(exchanges, clock.Exchange{SentMonoNs: sent, ReceivedMonoNs: clock.MonoNs(), Remote: *w.Clock})
 		if local != "" && w.Clock.BootID == local {
 			break // one kernel: nothing to measure
 		}
 	}
-	s.offset, _ = clock.Estimate(local, exchanges)
-	return nil
+	o, _ := clock.Estimate(local, exchanges)
+	return o, nil
+}
+
+// Ping tells the agent that its harness is there, and sees that it is itself.
+func (s *Session) Ping(ctx context.Context) error {
+	_, err := s.ask(ctx, order{Do: "clock"}, "clock")
+	return err
 }
 
 func (s *Session) hear(w word) error {
@@ -136,8 +150,13 @@ func (s *Session) answer(ctx context.Context) (word, error) {
 	}
 }
 
-// ask puts one question and waits for its answer. A question given up leaves the session unusable, as its answer may still come.
-func (s *Session) ask(ctx context.Context, o order, want string) (word, error) {
+// askTimeout bounds one question.
+const askTimeout = 15 * time.Second
+
+// ask puts one question and waits for its answer. One that is given up ends the session, as its answer might still come.
+func (s *Session) ask(ctx context.Context, o order, want string) (w word, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.id++
@@ -147,12 +166,21 @@ func (s *Session) ask(ctx context.Context, o order, want string) (word, error) {
 		s.finding, s.found = o.ID, nil
 		s.mu.Unlock()
 	}
-	if err := s.in.write(o); err != nil {
-		return word{}, err
+	wrote := make(chan error, 1)
+	go func() { wrote <- s.in.Write(o) }()
+	select {
+	case err = <-wrote:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	w, err := s.answer(ctx)
+	if err == nil {
+		w, err = s.answer(ctx)
+	}
 	switch {
 	case err != nil:
+		if ctx.Err() != nil {
+			s.Abandon()
+		}
 		return word{}, err
 	case w.Say == "refused":
 		return word{}, errors.New(w.Error)
@@ -224,6 +252,9 @@ func (s *Session) Ended() <-chan struct{} { return s.ended }
 
 // Err is why the agent's words ended; only after Ended.
 func (s *Session) Err() error { return s.err }
+
+// Abandon ends the session without a last word; safe to call twice.
+func (s *Session) Abandon() { s.letGo() }
 
 func (s *Session) letGo() {
 	s.once.Do(func() {

@@ -32,8 +32,12 @@ func (w *watch) process(e *kernel.Event) {
 	if !known || !w.under(owner.PodUID) {
 		return // a process of the node, or of a Pod that is not under test
 	}
+	first := w.isFirst(of, owner)
+	if !first && w.stray() {
+		return
+	}
 	f := Fact{MonoNs: e.MonoNs, Container: owner.ID, Event: record.Event{Source: record.FromKernel, Bound: record.Exact, PodUID: owner.PodUID}}
-	f.Event.Detail = map[string]any{"comm": of.Comm, "pid": of.PID, "first_process": of.NsPID == 1}
+	f.Event.Detail = map[string]any{"comm": of.Comm, "pid": of.PID, "first_process": first}
 	if e.Kind == kernel.ProcessExited {
 		f.Event.Kind = record.ProcessExited
 		f.Event.Detail["exit_code"] = e.ExitCode
@@ -50,6 +54,18 @@ func (w *watch) process(e *kernel.Event) {
 		}
 	}
 	w.say(f)
+}
+
+// stray counts a fact of a process that is not its container's first, and reports whether there were too many. That is told once, as a gap.
+func (w *watch) stray() (tooMany bool) {
+	w.mu.Lock()
+	w.strays++
+	n := w.strays
+	w.mu.Unlock()
+	if n == maxStrays+1 {
+		w.blind(record.FromKernel, fmt.Errorf("more than %d signals and exits of processes that are not their containers' first: the others are left out", maxStrays))
+	}
+	return n > maxStrays
 }
 
 var results = map[kernel.SignalResult]string{

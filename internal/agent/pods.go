@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/drainproof/drainproof/internal/agent/containers"
 	"github.com/drainproof/drainproof/internal/agent/kernel"
 	"github.com/drainproof/drainproof/internal/clock"
@@ -10,13 +12,25 @@ import (
 // procRoot is where the processes of the whole node are seen: the agent's Pod shares the node's PID namespace.
 const procRoot = "/proc"
 
+// soon is how long a Pod that was named is looked for at every turn; from then on it is a matter of seconds.
+const soon = 15 * time.Second
+
+// pods is what is known of the Pods under test. Guarded by watch.mu.
+type pods struct {
+	// named is when each was named, by UID.
+	named map[string]time.Time
+	// networks and processes are the namespaces that are watched, by inode, and whose they are. An inode is given again once its namespace
+	// is gone, so that both are checked at each look.
+	networks, processes map[uint32]string
+}
+
 // expect names Pods that are under test, which may not be there yet.
-func (w *watch) expect(pods []string) {
+func (w *watch) expect(uids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, uid := range pods {
-		if !w.tested[uid] {
-			w.tested[uid], w.pending[uid] = true, true
+	for _, uid := range uids {
+		if _, known := w.pods.named[uid]; !known {
+			w.pods.named[uid] = time.Now()
 		}
 	}
 }
@@ -25,86 +39,129 @@ func (w *watch) expect(pods []string) {
 func (w *watch) under(uid string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.tested[uid]
+	_, named := w.pods.named[uid]
+	return named
 }
 
 // podOf gives the Pod under test whose network namespace that is.
 func (w *watch) podOf(netNs uint32) (uid string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	uid, ok = w.watched[netNs]
+	uid, ok = w.pods.networks[netNs]
 	return uid, ok
 }
 
-// find looks for the Pods that were named and are not watched yet.
-func (w *watch) find() {
-	w.finding.Lock()
-	defer w.finding.Unlock()
+// awaited reports whether a Pod that was named lately has no namespace that is watched yet.
+func (w *watch) awaited() bool {
 	w.mu.Lock()
-	pending := make([]string, 0, len(w.pending))
-	for uid := range w.pending {
-		pending = append(pending, uid)
+	defer w.mu.Unlock()
+	found := map[string]bool{}
+	for _, uid := range w.pods.networks {
+		found[uid] = true
+	}
+	for _, uid := range w.pods.processes {
+		found[uid] = true
+	}
+	for uid, at := range w.pods.named {
+		if !found[uid] && time.Since(at) < soon {
+			return true
+		}
+	}
+	return false
+}
+
+// look takes in what processes there are, lets go of namespaces that are another's now, and watches those of the Pods under test that are new:
+// of a Pod that comes, of a container that is started again, of a sandbox that is made anew.
+func (w *watch) look() {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	_ = w.owners.Scan(clock.MonoNs()) // what could not be read is looked at again
+	w.letGo()
+	w.mu.Lock()
+	uids := make([]string, 0, len(w.pods.named))
+	for uid := range w.pods.named {
+		uids = append(uids, uid)
 	}
 	w.mu.Unlock()
-	if len(pending) == 0 {
-		return
-	}
-	_ = w.owners.Scan(clock.MonoNs()) // what could not be read is looked for again
-	for _, uid := range pending {
-		if found := w.owners.Containers(uid); len(found) > 0 {
-			if err := w.watchPod(uid, found); err != nil {
-				w.broke(err)
+	for _, uid := range uids {
+		for _, c := range w.owners.Containers(uid) {
+			if err := w.watchContainer(uid, c); err != nil {
+				w.blind(record.FromKernel, err)
 			}
 		}
 	}
 }
 
-// watchPod begins to watch a Pod that has a process. Sockets that listen already are told as such.
-func (w *watch) watchPod(uid string, found []containers.Container) error {
-	for _, c := range found {
-		w.mu.Lock()
-		_, known := w.watched[c.NetNs]
-		if !known && c.NetNs != 0 {
-			w.watched[c.NetNs] = uid
-		}
-		delete(w.pending, uid)
-		w.mu.Unlock()
-		if known || w.tracer == nil {
-			continue
-		}
-		if c.NetNs == 0 {
-			// It shares the node's network: its sockets cannot be told from others', its processes can.
-			if err := w.tracer.Watch(c.PIDNs, kernel.Processes); err != nil {
-				return err
+// letGo ends the watch of network namespaces whose inode another Pod's has now.
+func (w *watch) letGo() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for inode, uid := range w.pods.networks {
+		if now, known := w.owners.PodByNetNs(inode); known && now.UID != uid {
+			delete(w.pods.networks, inode)
+			if w.tracer != nil {
+				_ = w.tracer.Unwatch(inode)
 			}
-			continue
 		}
-		if err := w.tracer.Watch(c.NetNs, kernel.Sockets|kernel.Processes); err != nil {
-			return err
-		}
-		now := clock.MonoNs()
-		addresses, err := listeners(procRoot, c.PID)
-		if err != nil {
-			continue // it has just ended
-		}
-		for _, a := range addresses {
-			w.say(Fact{MonoNs: now, Event: record.Event{
-				Source: record.FromKernel, Kind: record.ListenerOpened, Bound: record.Upper, PodUID: uid,
-				Detail: map[string]any{"address": a.String(), "protocol": "tcp", "first": true}, // it was so when it was first looked at
-			}})
-		}
+	}
+}
+
+// watchContainer watches a container's namespaces, as far as they are new. One that is being made is still in the node's (0): it is looked at again. One
+// that shares the node's network has its processes watched and no sockets, which could not be told from others'.
+func (w *watch) watchContainer(uid string, c containers.Container) error {
+	w.mu.Lock()
+	newNetwork := c.NetNs != 0 && w.pods.networks[c.NetNs] != uid
+	if owner, known := w.owners.PodByNetNs(c.NetNs); newNetwork && (!known || owner.UID != uid) {
+		newNetwork = false // it was this Pod's, and is another's now
+	}
+	newProcesses := c.NetNs == 0 && c.PIDNs != 0 && w.pods.processes[c.PIDNs] != uid
+	if newNetwork {
+		w.pods.networks[c.NetNs] = uid
+	}
+	if newProcesses {
+		w.pods.processes[c.PIDNs] = uid
+	}
+	w.mu.Unlock()
+	if w.tracer == nil {
+		return nil
+	}
+	if newProcesses {
+		return w.tracer.Watch(c.PIDNs, kernel.Processes)
+	}
+	if !newNetwork {
+		return nil
+	}
+	if err := w.tracer.Watch(c.NetNs, kernel.Sockets|kernel.Processes); err != nil {
+		return err
+	}
+	now := clock.MonoNs()
+	addresses, err := listeners(procRoot, c.PID)
+	if err != nil {
+		return nil // it has just ended
+	}
+	for _, a := range addresses {
+		w.say(Fact{MonoNs: now, Event: record.Event{
+			Source: record.FromKernel, Kind: record.ListenerOpened, Bound: record.Upper, PodUID: uid,
+			Detail: map[string]any{"address": a.String(), "protocol": "tcp", "first": true}, // it was so when it was first looked at
+		}})
 	}
 	return nil
 }
 
-// ownerOf gives whose process that is; one that is new is looked at now.
+// ownerOf gives whose process that is. One that lives is looked at now, as its namespaces may have been another's a moment ago.
 func (w *watch) ownerOf(p kernel.Process) (containers.Container, bool) {
-	c, known := w.owners.Lookup(p.NetNs, p.MntNs, p.PIDNs)
-	if known && c.ID != "" || !w.firstPIDs {
-		return c, known
+	if w.firstPIDs {
+		if seen, ok := w.owners.See(int(p.PID), clock.MonoNs()); ok {
+			return seen, true
+		}
 	}
-	if seen, ok := w.owners.See(int(p.PID), clock.MonoNs()); ok {
-		return seen, true
+	return w.owners.Lookup(p.NetNs, p.MntNs, p.PIDNs)
+}
+
+// isFirst reports whether a process is its container's first one.
+func (w *watch) isFirst(p kernel.Process, c containers.Container) bool {
+	if w.firstPIDs && c.PID != 0 {
+		return int(p.PID) == c.PID
 	}
-	return c, known
+	return p.NsPID == 1
 }

@@ -1,13 +1,7 @@
 package agent
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/netip"
-	"sync"
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
@@ -27,8 +21,7 @@ import (
 // An agent ends when its input does, and with it all that it had loaded into the kernel.
 const (
 	protocolVersion = 1
-	maxLine         = 4 << 20
-	// factsPerLine bounds a line far below maxLine.
+	// factsPerLine bounds a line far below jsonlines.MaxLine.
 	factsPerLine = 500
 	// pairsPerOrder bounds what is asked for at a time.
 	pairsPerOrder  = 5000
@@ -61,7 +54,7 @@ const (
 	UDP uint8 = 17
 )
 
-// Front is a Service's address and port; a NodePort has the zero address.
+// Front is a Service's address and port; a NodePort has 0.0.0.0 or ::.
 type Front struct {
 	Protocol uint8          `json:"protocol"`
 	Addr     netip.AddrPort `json:"addr"`
@@ -121,45 +114,4 @@ type word struct {
 	Lost                  map[string]uint64 `json:"lost,omitempty"`
 	Cost                  *Cost             `json:"cost,omitempty"`
 	Error                 string            `json:"error,omitempty"`
-}
-
-// lineWriter writes whole lines, from several goroutines.
-type lineWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lineWriter) write(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding a line: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := l.w.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("writing to the other side: %w", err)
-	}
-	return nil
-}
-
-// lines reads one object a line until r ends (nil), or a line cannot be read or obeyed.
-func lines[T any](r io.Reader, obey func(T) error) error {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), maxLine)
-	for s.Scan() {
-		if len(s.Bytes()) == 0 {
-			continue
-		}
-		var v T
-		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
-			return fmt.Errorf("not a line of the agent's protocol: %.200q", s.Text())
-		}
-		if err := obey(v); err != nil {
-			return err
-		}
-	}
-	if errors.Is(s.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("a line is longer than %d bytes", maxLine)
-	}
-	return s.Err()
 }

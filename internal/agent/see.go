@@ -30,9 +30,9 @@ func (w *watch) startKernel(ctx context.Context) {
 		w.deleters = true
 		w.exactDeletions = strings.Contains(w.sights[i].How, "nf_ct_delete")
 	}
-	w.tasks.Go(func() {
+	w.start(func() {
 		if err := t.Read(ctx, w.heard); err != nil && ctx.Err() == nil && !errors.Is(err, kernel.ErrClosed) {
-			w.broke(err)
+			w.blind(record.FromKernel, err)
 		}
 	})
 }
@@ -41,16 +41,17 @@ func (w *watch) startKernel(ctx context.Context) {
 func kernelSights(sources []kernel.Sight) []Sight {
 	var sights []Sight
 	for _, k := range []struct {
-		name string
-		kind kernel.Kind
+		name  string
+		kinds []kernel.Kind
 	}{
-		{SightSignals, kernel.SignalSent}, {SightExits, kernel.ProcessExited}, {SightListeners, kernel.ListenerClosed}, {SightSockets, kernel.SocketState},
-		{SightResets, kernel.ResetSent}, {SightICMP, kernel.ICMPSent}, {SightDeleters, kernel.EntryDeleted},
+		{SightSignals, []kernel.Kind{kernel.SignalSent}}, {SightExits, []kernel.Kind{kernel.ProcessExited}},
+		{SightListeners, []kernel.Kind{kernel.ListenerClosed, kernel.UDPClosed}}, {SightSockets, []kernel.Kind{kernel.SocketState}},
+		{SightResets, []kernel.Kind{kernel.ResetSent, kernel.ResetReceived}}, {SightICMP, []kernel.Kind{kernel.ICMPSent}}, {SightDeleters, []kernel.Kind{kernel.EntryDeleted}},
 	} {
 		s := Sight{Name: k.name}
 		var how, why []string
 		for _, from := range sources {
-			if !slices.Contains(from.Kinds, k.kind) {
+			if !slices.ContainsFunc(k.kinds, func(kind kernel.Kind) bool { return slices.Contains(from.Kinds, kind) }) {
 				continue
 			}
 			if from.Seen {
@@ -60,7 +61,7 @@ func kernelSights(sources []kernel.Sight) []Sight {
 			}
 		}
 		s.Seen = len(how) > 0
-		s.How, s.Why = strings.Join(slices.Compact(how), ", "), strings.Join(why, "; ")
+		s.How, s.Why = strings.Join(slices.Compact(slices.Sorted(slices.Values(how))), ", "), strings.Join(why, "; ")
 		sights = append(sights, s)
 	}
 	return sights
@@ -79,15 +80,14 @@ func (w *watch) begin(ctx context.Context, what Watch) {
 	if w.tracer != nil {
 		for protocol, list := range ports {
 			if err := w.tracer.WatchPorts(protocol, list...); err != nil {
-				w.broke(err)
-				return
+				w.blind(record.FromKernel, err)
 			}
 		}
 	}
 	w.startConntrack(ctx, ports)
 	w.startRules(ctx, what.Fronts)
 	w.expect(what.Pods)
-	w.find()
+	w.look()
 }
 
 func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
@@ -105,6 +105,7 @@ func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
 	}
 	l, err := conntrack.Open(o)
 	if err != nil {
+		w.noDeleters("conntrack's events, by which they are told here, are not seen")
 		w.sights = append(w.sights, Sight{Name: SightConntrack, Why: err.Error()})
 		return
 	}
@@ -113,7 +114,9 @@ func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
 		if err == nil {
 			err = w.tracer.FollowConntrack(cookie)
 		}
-		w.deleters = err == nil // else conntrack's own word on deletions has to do
+		if err != nil {
+			w.noDeleters(err.Error())
+		}
 	}
 	w.mu.Lock()
 	w.listener = l
@@ -126,11 +129,24 @@ func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
 			w.memory.keep(trace{monoNs: now, kind: entryNew, protocol: e.Protocol}, ends(e), note{})
 		}
 	}
-	w.tasks.Go(func() {
+	w.start(func() {
 		if err := l.Read(ctx, w.tracked); err != nil && ctx.Err() == nil {
-			w.broke(err)
+			w.blind(record.FromConntrack, err)
 		}
 	})
+}
+
+// noDeleters takes back that deletions are seen, where it takes conntrack's socket to see them: conntrack's own word on them has to do.
+func (w *watch) noDeleters(why string) {
+	if !w.deleters || w.exactDeletions {
+		return
+	}
+	w.deleters = false
+	for i := range w.sights {
+		if w.sights[i].Name == SightDeleters {
+			w.sights[i].Seen, w.sights[i].How, w.sights[i].Why = false, "", why
+		}
+	}
 }
 
 func ends(e conntrack.Entry) [4]netip.AddrPort {
@@ -139,7 +155,7 @@ func ends(e conntrack.Entry) [4]netip.AddrPort {
 
 // tracked takes one event of conntrack.
 func (w *watch) tracked(e *conntrack.Event) {
-	t := trace{monoNs: e.MonoNs, protocol: e.Entry.Protocol}
+	t, all := trace{monoNs: e.MonoNs, protocol: e.Entry.Protocol}, ends(e.Entry)
 	var n note
 	switch e.Kind {
 	case conntrack.New:
@@ -151,15 +167,24 @@ func (w *watch) tracked(e *conntrack.Event) {
 			return // the kernel's own word has the time and the process
 		}
 		t.kind = entryDeleted
-		n = note{by: "kernel", how: received}
-		if e.PortID != 0 {
+		n.how = received
+		switch {
+		case e.PortID != 0:
 			n.by = "process"
-			if o, ok := w.listener.Whose(e.PortID); ok {
-				n.comm, n.pid = o.Comm, uint32(o.PID)
-			}
+			portID := e.PortID // the event is the reader's again once this returns
+			// Who had that number is found beside this reader, whose socket may not wait.
+			w.start(func() {
+				if o, ok := w.connections().Whose(portID); ok && o.How != conntrack.ByNumber {
+					n.comm, n.pid = o.Comm, uint32(o.PID)
+				}
+				w.memory.keep(t, all, n)
+			})
+			return
+		case e.Entry.TimeoutS > 0:
+			n.by = "kernel" // it had time left, and nobody asked
 		}
 	}
-	w.memory.keep(t, ends(e.Entry), n)
+	w.memory.keep(t, all, n)
 }
 
 func (w *watch) startRules(ctx context.Context, fronts []Front) {
@@ -169,11 +194,7 @@ func (w *watch) startRules(ctx context.Context, fronts []Front) {
 	}
 	o := dataplane.Options{}
 	for _, f := range fronts {
-		addr := f.Addr
-		if !addr.Addr().IsValid() {
-			addr = netip.AddrPortFrom(netip.IPv4Unspecified(), addr.Port()) // a NodePort
-		}
-		o.Fronts = append(o.Fronts, dataplane.Front{Protocol: f.Protocol, Addr: addr})
+		o.Fronts = append(o.Fronts, dataplane.Front{Protocol: f.Protocol, Addr: f.Addr})
 	}
 	r, sights, err := dataplane.Open(o)
 	s := Sight{Name: SightRules}
@@ -197,9 +218,9 @@ func (w *watch) startRules(ctx context.Context, fronts []Front) {
 	w.rules = r
 	w.mu.Unlock()
 	states := &ruleStates{}
-	w.tasks.Go(func() {
+	w.start(func() {
 		if err := r.Read(ctx, func(c dataplane.Change) { states.take(c, w.say) }); err != nil && ctx.Err() == nil {
-			w.broke(err)
+			w.blind(record.FromDataplane, err)
 		}
 	})
 }
@@ -212,7 +233,7 @@ func (w *watch) connections() *conntrack.Listener {
 }
 
 // tellGaps tells what conntrack's socket lost.
-func (w *watch) tellGaps() error {
+func (w *watch) tellGaps(last bool) error {
 	l := w.connections()
 	if l == nil {
 		return nil
@@ -221,7 +242,7 @@ func (w *watch) tellGaps() error {
 	defer w.telling.Unlock()
 	gaps := l.Gaps()
 	for _, g := range gaps[min(w.gapsTold, len(gaps)):] {
-		if g.ToNs == 0 {
+		if g.ToNs == 0 && !last {
 			return nil // it lasts
 		}
 		w.gapsTold++
@@ -229,7 +250,7 @@ func (w *watch) tellGaps() error {
 		if g.Why != conntrack.GapOverrun {
 			told.Why = "a message of conntrack could not be read"
 		}
-		if err := w.out.write(word{Say: "gap", Gap: &told}); err != nil {
+		if err := w.out.Write(word{Say: "gap", Gap: &told}); err != nil {
 			return err
 		}
 	}

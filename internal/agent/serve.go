@@ -13,6 +13,8 @@ import (
 	"github.com/drainproof/drainproof/internal/agent/dataplane"
 	"github.com/drainproof/drainproof/internal/agent/kernel"
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/jsonlines"
+	"github.com/drainproof/drainproof/internal/record"
 )
 
 const (
@@ -22,6 +24,13 @@ const (
 	tellEvery = 100 * time.Millisecond
 	// lookEvery is how often the processes and netlink sockets of the node are looked at, so that a number has a name.
 	lookEvery = time.Second
+	// harnessPatience is how long the harness may say nothing: it asks for the clock every harnessPings.
+	harnessPatience = 5 * time.Minute
+	harnessPings    = time.Minute
+	// partsPatience bounds the end of a session.
+	partsPatience = 3 * time.Second
+	// maxStrays bounds what is told of processes that are not their containers' first: probes and hooks, a server that forks.
+	maxStrays = 5000
 )
 
 // Serve is one session: it obeys the harness on in and answers on out, until in ends, the harness says so, or ctx ends. Everything that it
@@ -30,7 +39,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) (er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &watch{
-		out: &lineWriter{w: out}, memory: newMemory(remembered), owners: containers.New(procRoot), tested: map[string]bool{}, pending: map[string]bool{}, watched: map[uint32]string{}, fail: cancel,
+		out: jsonlines.NewWriter(out), memory: newMemory(remembered), owners: containers.New(procRoot), fail: cancel, heardAt: time.Now(),
+		pods: pods{named: map[string]time.Time{}, networks: map[uint32]string{}, processes: map[uint32]string{}},
 	}
 	defer func() {
 		cancel()
@@ -39,13 +49,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) (er
 	}()
 	w.startKernel(ctx)
 	reading := clock.Read()
-	if err := w.out.write(word{Say: "hello", Protocol: protocolVersion, Version: version, Clock: &reading, Sights: w.sights}); err != nil {
+	if err := w.out.Write(word{Say: "hello", Protocol: protocolVersion, Version: version, Clock: &reading, Sights: w.sights}); err != nil {
 		return err
 	}
-	w.tasks.Go(func() { w.tell(ctx) })
+	w.start(func() { w.tell(ctx) })
 	read := make(chan error, 1)
 	go func() {
-		read <- lines(in, func(o order) error { return w.obey(ctx, o) })
+		read <- jsonlines.Read(in, func(o order) error { return w.obey(ctx, o) })
 	}()
 	select {
 	case err := <-read:
@@ -63,7 +73,7 @@ var errEnded = errors.New("the harness ended the session")
 
 // watch is one session's state.
 type watch struct {
-	out    *lineWriter
+	out    *jsonlines.Writer
 	memory *memory
 	owners *containers.Map
 	tasks  sync.WaitGroup
@@ -83,15 +93,18 @@ type watch struct {
 	fronts []Front
 	// firstPIDs: the numbers that the kernel tells are those of procRoot.
 	firstPIDs bool
-	// finding is held while Pods are looked for.
-	finding sync.Mutex
+	// looking is held while Pods are looked for.
+	looking sync.Mutex
 
 	mu    sync.Mutex
 	facts []Fact
-	// tested are the UIDs of the Pods under test; pending those of them that were not found yet; watched the network namespaces of those that were.
-	tested, pending map[string]bool
-	watched         map[uint32]string
-	failed          error
+	pods  pods
+	// strays counts the facts of processes that are not their containers' first.
+	strays int
+	// heardAt is when the harness last said something.
+	heardAt time.Time
+	closed  bool
+	failed  error
 	// telling is held over gapsTold, which counts the gaps of conntrack that were told.
 	telling  sync.Mutex
 	gapsTold int
@@ -113,40 +126,77 @@ func (w *watch) broke(err error) {
 	w.fail()
 }
 
+// start runs a part of the session, unless the session has ended.
+func (w *watch) start(part func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.tasks.Go(part)
+	}
+}
+
+// close lets go of all that the session holds. A part that hangs in a write to a harness that is gone is not waited for: its process ends.
 func (w *watch) close() {
+	w.mu.Lock()
+	w.closed = true
+	l, rules := w.listener, w.rules
+	w.mu.Unlock()
 	if w.tracer != nil {
 		_ = w.tracer.Close()
 	}
-	if l := w.connections(); l != nil {
+	if l != nil {
 		_ = l.Close()
 	}
-	w.tasks.Wait()
-	if w.rules != nil {
-		_ = w.rules.Close()
+	ended := make(chan struct{})
+	go func() { w.tasks.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		if rules != nil {
+			_ = rules.Close()
+		}
+	case <-time.After(partsPatience):
+	}
+}
+
+// silence is for how long the harness has said nothing.
+func (w *watch) silence() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.heardAt)
+}
+
+// blind tells that a source sees nothing from now on; the others go on.
+func (w *watch) blind(source record.EventFrom, err error) {
+	gap := Gap{Source: source, FromMonoNs: clock.MonoNs(), Why: err.Error()}
+	if err := w.out.Write(word{Say: "gap", Gap: &gap}); err != nil {
+		w.broke(err)
 	}
 }
 
 func (w *watch) obey(ctx context.Context, o order) error {
+	w.mu.Lock()
+	w.heardAt = time.Now()
+	w.mu.Unlock()
 	switch o.Do {
 	case "clock":
 		reading := clock.Read()
-		return w.out.write(word{Say: "clock", ID: o.ID, Clock: &reading})
+		return w.out.Write(word{Say: "clock", ID: o.ID, Clock: &reading})
 	case "watch":
 		if o.Watch == nil || w.fronts != nil {
-			return w.out.write(word{Say: "refused", ID: o.ID, Error: "there is nothing to watch, or it is being watched already"})
+			return w.out.Write(word{Say: "refused", ID: o.ID, Error: "there is nothing to watch, or it is being watched already"})
 		}
 		w.begin(ctx, *o.Watch)
-		return w.out.write(word{Say: "watching", ID: o.ID, Sights: w.sights})
+		return w.out.Write(word{Say: "watching", ID: o.ID, Sights: w.sights})
 	case "pods":
 		w.expect(o.Pods)
-		w.find()
-		return w.out.write(word{Say: "watching", ID: o.ID})
+		w.look()
+		return w.out.Write(word{Say: "watching", ID: o.ID})
 	case "find":
 		return w.answer(o)
 	case "end":
 		return w.end(o)
 	}
-	return w.out.write(word{Say: "refused", ID: o.ID, Error: fmt.Sprintf("this agent cannot %q", o.Do)})
+	return w.out.Write(word{Say: "refused", ID: o.ID, Error: fmt.Sprintf("this agent cannot %q", o.Do)})
 }
 
 // say takes a fact, which goes out within tellEvery.
@@ -168,7 +218,7 @@ func (w *watch) flush() error {
 func (w *watch) send(id int, facts []Fact) error {
 	for len(facts) > 0 {
 		n := min(len(facts), factsPerLine)
-		if err := w.out.write(word{Say: "facts", ID: id, Facts: facts[:n]}); err != nil {
+		if err := w.out.Write(word{Say: "facts", ID: id, Facts: facts[:n]}); err != nil {
 			return err
 		}
 		facts = facts[n:]
@@ -187,16 +237,22 @@ func (w *watch) tell(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		w.find()
-		if time.Since(looked) > lookEvery {
+		due := time.Since(looked) > lookEvery
+		if due || w.awaited() {
+			w.look()
+		}
+		if due {
 			looked = time.Now()
-			_ = w.owners.Scan(clock.MonoNs()) // a process that was not seen is nobody's, and its events are left out
 			if l := w.connections(); l != nil {
 				_ = l.Remember() // without it a deletion has a number in place of a name
 			}
 		}
-		if err := errors.Join(w.flush(), w.tellGaps()); err != nil {
+		if err := errors.Join(w.flush(), w.tellGaps(false)); err != nil {
 			w.broke(err)
+			return
+		}
+		if w.silence() > harnessPatience {
+			w.broke(errors.New("the harness has been silent for too long: it is taken for gone"))
 			return
 		}
 	}
@@ -208,14 +264,14 @@ func (w *watch) answer(o order) error {
 	if err := w.send(o.ID, facts); err != nil {
 		return err
 	}
-	return w.out.write(word{Say: "found", ID: o.ID, ForgottenBeforeMonoNs: forgotten})
+	return w.out.Write(word{Say: "found", ID: o.ID, ForgottenBeforeMonoNs: forgotten})
 }
 
 // end tells the last facts and what was lost.
 func (w *watch) end(o order) error {
 	lost := w.lost()
 	cost := costNow()
-	if err := errors.Join(w.flush(), w.tellGaps(), w.out.write(word{Say: "ended", ID: o.ID, Lost: lost, Cost: &cost})); err != nil {
+	if err := errors.Join(w.flush(), w.tellGaps(true), w.out.Write(word{Say: "ended", ID: o.ID, Lost: lost, Cost: &cost})); err != nil {
 		return err
 	}
 	return errEnded

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -100,4 +101,19 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	<-served
+}
+
+// What is said survives being said: an unspecified address with a port, above all.
+func TestFrontsSurviveTheWire(t *testing.T) {
+	for _, text := range []string{"10.96.0.1:80", "0.0.0.0:30080", "[::]:30080", "[fd00::1]:53"} {
+		sent := order{Do: "watch", Watch: &Watch{Fronts: []Front{{TCP, ap(text)}}}}
+		b, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got order
+		if err := json.Unmarshal(b, &got); err != nil || got.Watch.Fronts[0] != sent.Watch.Fronts[0] {
+			t.Errorf("%s came as %v, %v", text, got.Watch.Fronts, err)
+		}
+	}
 }

@@ -19,30 +19,32 @@ const module = "github.com/drainproof/drainproof/"
 var allowed = map[string][]string{
 	"cmd/drainproof": {"internal/cli"},
 	"internal/cli": {
-		"internal/experiment", "internal/trial", "internal/release", "internal/trigger", "internal/kube", "internal/kill", "internal/traffic", "internal/traffic/request", "internal/verdict",
+		"internal/agent", "internal/evidence", "internal/vantage", "internal/experiment", "internal/trial", "internal/release", "internal/trigger", "internal/kube", "internal/kill", "internal/traffic", "internal/traffic/request", "internal/verdict",
 		"internal/probe", "internal/image", "internal/render/testview",
 		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
 		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/budget", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
 	},
 	"internal/experiment": {"internal/trial", "internal/record", "internal/fault"},
-	"internal/trial": {"internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
+	"internal/trial": {"internal/evidence", "internal/explain", "internal/agent", "internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
 		"internal/record", "internal/clock", "internal/fault"},
-	"internal/release": {"internal/trial", "internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
+	"internal/release": {"internal/trial", "internal/evidence", "internal/agent", "internal/kube", "internal/trigger", "internal/traffic", "internal/traffic/request", "internal/probe", "internal/probelog", "internal/vantage", "internal/journal",
 		"internal/tally", "internal/explain", "internal/verdict", "internal/record", "internal/clock", "internal/fault"},
 	"internal/journal":                     {"internal/record", "internal/clock"},
-	"internal/vantage":                     {"internal/traffic", "internal/record", "internal/clock"},
+	"internal/vantage":                     {"internal/traffic", "internal/agent", "internal/record", "internal/clock"},
 	"internal/probelog":                    {"internal/probe", "internal/record", "internal/clock"},
 	"internal/tally":                       {"internal/traffic/request", "internal/record", "internal/stats"},
 	"internal/explain":                     {"internal/figure", "internal/record"},
 	"internal/verdict":                     {"internal/figure", "internal/record", "internal/stats", "internal/fault"},
-	"internal/agent":                       {"internal/agent/kernel", "internal/agent/conntrack", "internal/agent/dataplane", "internal/agent/containers", "internal/clock", "internal/fault"},
+	"internal/evidence":                    {"internal/agent", "internal/vantage", "internal/journal", "internal/record", "internal/clock"},
+	"internal/agent":                       {"internal/jsonlines", "internal/record", "internal/agent/kernel", "internal/agent/conntrack", "internal/agent/dataplane", "internal/agent/containers", "internal/clock", "internal/fault"},
 	"internal/agent/kernel":                {"internal/clock", "internal/fault"},
 	"internal/agent/conntrack":             {"internal/clock", "internal/fault"},
 	"internal/agent/dataplane":             {"internal/clock", "internal/fault"},
 	"internal/agent/containers":            {},
 	"internal/kill":                        {"internal/clock", "internal/fault"},
 	"internal/rollout":                     {},
-	"internal/traffic":                     {"internal/traffic/request", "internal/traffic/request/eventloop", "internal/traffic/request/client", "internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
+	"internal/jsonlines":                   {},
+	"internal/traffic":                     {"internal/jsonlines", "internal/traffic/request", "internal/traffic/request/eventloop", "internal/traffic/request/client", "internal/wire", "internal/record", "internal/clock", "internal/stats", "internal/fault"},
 	"internal/traffic/request":             {"internal/record", "internal/stats"},
 	"internal/traffic/request/http1":       {},
 	"internal/traffic/request/eventloop":   {"internal/traffic/request", "internal/traffic/request/http1", "internal/record", "internal/clock", "internal/fault"},
@@ -92,11 +94,13 @@ var walls = []struct {
 	{"go.yaml.in/yaml", []string{"internal/audit/manifest", "internal/audit"}, "manifests are read in one place, and the audit's configuration to the letter in another"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command layer's business"},
 	{"github.com/google/go-containerregistry", []string{"internal/image", "internal/localcluster"}, "images are made in one place, and the local cluster's sandbox image beside it"},
+	{"github.com/mdlayher/netlink", []string{"internal/agent/dataplane", "internal/agent/conntrack"}, "the node's tables are the agent's business"},
+	{"github.com/cilium/ebpf", []string{"internal/agent/kernel"}, "programs are loaded into the kernel in one place"},
 	{"github.com/vishvananda/netlink", []string{"internal/localcluster"}, "links and routes are the local cluster's business"},
 }
 
 // lean packages must not reach Kubernetes' libraries even indirectly, so that they stay small and need no credentials.
-var lean = []string{"internal/probe", "internal/traffic/request", "internal/tally", "internal/explain", "internal/verdict", "internal/journal", "internal/render/testview", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render",
+var lean = []string{"internal/probe", "internal/traffic/request", "internal/tally", "internal/explain", "internal/verdict", "internal/journal", "internal/render/testview", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/agent", "internal/evidence",
 	"internal/audit", "internal/audit/source", "internal/audit/fix", "internal/audit/rules", "internal/render/auditview"}
 
 type pkg struct {

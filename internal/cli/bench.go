@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/drainproof/drainproof/internal/evidence"
 	"github.com/drainproof/drainproof/internal/experiment"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/localcluster"
@@ -34,6 +35,8 @@ type bench struct {
 	on   *chosen
 	// image is what the probe and the client run.
 	image string
+	// agents lists the cluster's agents; nil where none are asked.
+	agents evidence.Lister
 	// fresh is the name of the cluster that --fresh-cluster makes; empty without it.
 	fresh string
 }
@@ -45,7 +48,10 @@ func (b *bench) connect(ctx context.Context) error {
 		return err
 	}
 	b.on = on
-	b.image, err = b.ensureImage(ctx, on, b.opts.cfg.Image)
+	if b.image, err = b.ensureImage(ctx, on, b.opts.cfg.Image); err != nil {
+		return err
+	}
+	b.agents, err = b.app.agents(ctx, b.opts.agentFlag, on, b.image)
 	return err
 }
 
@@ -89,8 +95,10 @@ func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *r
 		NewTrigger: func(ctx context.Context, k trigger.Kind, t trigger.Target) (trigger.Trigger, error) {
 			return trigger.New(ctx, k, b.on.api.Clientset(), t)
 		},
-		Local:    traffic.StartLocal,
-		Progress: func(p trial.Phase, text string) { b.progress("   %-9s %s", p, text) },
+		Agents:        b.agents,
+		RequireAgents: b.opts.agentFlag.mode == agentRequired,
+		Local:         traffic.StartLocal,
+		Progress:      func(p trial.Phase, text string) { b.progress("   %-9s %s", p, text) },
 	})
 }
 
@@ -110,7 +118,7 @@ func (b *bench) requests(ctx context.Context, id string, cfg record.Config, path
 			Target: request.Target{Scheme: "http", Path: path, Method: t.Method},
 			Limits: request.Limits{DNSNs: t.DNSNs, ConnectNs: t.ConnectNs, TLSNs: t.TLSNs, FirstByteNs: t.FirstByteNs, WholeNs: t.WholeNs},
 		},
-	}, b.on)
+	}, b.on, b.agents, b.opts.agentFlag)
 }
 
 // ownedName is the name of a cluster that one command makes and removes. It

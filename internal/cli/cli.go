@@ -121,7 +121,7 @@ Results go to stdout, progress and warnings to stderr. Exit codes: 0 pass,
 		return flagFault(c, err)
 	})
 	root.AddCommand(a.runCommand(), a.testCommand(), a.auditCommand(), a.reportCommand(), a.clusterCommand(), a.demoCommand(), a.imageCommand(),
-		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.probeHookCommand(), a.killCommand(), a.workerCommand(), a.versionCommand())
+		a.cleanupCommand(), a.schemaCommand(), a.probeCommand(), a.probeHookCommand(), a.killCommand(), a.agentCommand(), a.workerCommand(), a.versionCommand())
 	a.markStart(root)
 	return root
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,16 +82,18 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	tests := 0
-	for _, in := range set {
-		if in.Record.IsTest() {
-			tests++
+	flows, tests := set, []render.Input(nil)
+	if slices.ContainsFunc(set, func(in render.Input) bool { return in.Record.IsTest() }) {
+		flows = nil
+		for _, in := range set {
+			if in.Record.IsTest() {
+				tests = append(tests, in)
+			} else {
+				flows = append(flows, in)
+			}
 		}
 	}
-	if tests > 0 && tests < len(set) {
-		return fault.Usagef("report them apart", "of %d records %d are tests of services, the others trials of flows", len(set), tests)
-	}
-	if len(set) == 1 && (output != "markdown" || tests == 1) {
+	if len(set) == 1 && (output != "markdown" || len(tests) == 1) {
 		rec := set[0].Record
 		o := a.renderOptions()
 		o.Verbose = verbose
@@ -101,10 +105,19 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 		}
 		return nil
 	}
-	if tests > 0 {
-		return a.showTests(output, set)
+	switch {
+	case len(tests) == 0:
+		return a.showSet(output, flows)
+	case len(flows) == 0:
+		return a.showTests(output, tests)
+	case output == "json":
+		return fault.Usagef("report them apart: their JSON differs", "of %d records %d are tests of services, the others trials of flows", len(set), len(tests))
 	}
-	return a.showSet(output, set)
+	if err := a.showSet(output, flows); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	return a.showTests(output, tests)
 }
 
 // compare sets the trials of two folders beside each other.

@@ -22,6 +22,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	clusterFlags
+	agentFlag
 	clusterUpFlags
 	cfg                                                                            record.Config
 	grace, drain, preStop, settle, observe, heartbeat, readTimeout, readinessEvery time.Duration
@@ -59,7 +60,8 @@ without them, the only local cluster that runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd, o) },
 	}
 	f := cmd.Flags()
-	o.bind(cmd)
+	o.clusterFlags.bind(cmd)
+	o.agentFlag.bind(cmd)
 	o.bindUp(cmd, "with --fresh-cluster: ")
 	f.StringVarP(&o.file, "filename", "f", "", "experiment file: arms x repeats")
 	f.StringVar(&o.cfg.Arm, "arm", o.cfg.Arm, "what the probe does on SIGTERM: drain, exit or ignore")
@@ -93,7 +95,7 @@ without them, the only local cluster that runs.`,
 
 // experiment turns the flags into what is to be run.
 func (o *runOptions) experiment(cmd *cobra.Command) (*experiment.Experiment, error) {
-	if err := firstError(oneOf("output", o.output, "table", "json"), o.checkNames()); err != nil {
+	if err := firstError(oneOf("output", o.output, "table", "json"), o.agentFlag.check(), o.checkNames()); err != nil {
 		return nil, err
 	}
 	if o.file != "" {

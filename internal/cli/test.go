@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drainproof/drainproof/internal/evidence"
 	"github.com/drainproof/drainproof/internal/experiment"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/kube"
@@ -102,6 +103,8 @@ type tester struct {
 	opts *testOptions
 	spec release.Spec
 	on   *chosen
+	// agents lists the cluster's agents; nil where none are asked.
+	agents evidence.Lister
 }
 
 // connect chooses the cluster, and says what is about to happen to it.
@@ -118,8 +121,11 @@ func (t *tester) connect(ctx context.Context) error {
 	t.spec.Cluster, t.spec.Context = on.cluster, on.context
 	t.spec.Kernel, t.spec.CPUs = kernelRelease(), runtime.NumCPU()
 	if t.spec.Config.Vantage == "pod" || t.spec.Config.Trigger == string(trigger.Kill) {
-		t.spec.Config.Image, err = t.ensureImage(ctx, on, t.opts.image)
+		if t.spec.Config.Image, err = t.ensureImage(ctx, on, t.opts.image); err != nil {
+			return err
+		}
 	}
+	t.agents, err = t.app.agents(ctx, t.opts.agentFlag, on, t.opts.image)
 	return err
 }
 
@@ -149,11 +155,11 @@ func describeTrigger(k trigger.Kind, count int) string {
 func (t *tester) trial(ctx context.Context, id string, set *record.Set) (*record.Record, error) {
 	s := t.spec
 	s.ID, s.Set = id, set
-	return t.release(ctx, s, t.on)
+	return t.release(ctx, s, t.on, t.agents, t.opts.agentFlag)
 }
 
 // release runs one trial of a workload under requests, with what is shown while it runs.
-func (a *app) release(ctx context.Context, s release.Spec, on *chosen) (*record.Record, error) {
+func (a *app) release(ctx context.Context, s release.Spec, on *chosen, agents evidence.Lister, f agentFlag) (*record.Record, error) {
 	view := a.newLiveView()
 	defer view.end()
 	return release.Run(ctx, s, release.Deps{
@@ -161,9 +167,11 @@ func (a *app) release(ctx context.Context, s release.Spec, on *chosen) (*record.
 		NewTrigger: func(ctx context.Context, k trigger.Kind, target trigger.Target) (trigger.Trigger, error) {
 			return trigger.New(ctx, k, on.api.Clientset(), target)
 		},
-		Local:    traffic.StartLocalSender,
-		Progress: func(p release.Phase, text string) { view.progress("   %-9s %s", p, text) },
-		Live:     view.show,
+		Agents:        agents,
+		RequireAgents: f.mode == agentRequired,
+		Local:         traffic.StartLocalSender,
+		Progress:      func(p release.Phase, text string) { view.progress("   %-9s %s", p, text) },
+		Live:          view.show,
 	})
 }
 

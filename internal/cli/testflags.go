@@ -28,6 +28,7 @@ import (
 // testOptions are the flags of test.
 type testOptions struct {
 	clusterFlags
+	agentFlag
 	namespace, trigger, service, port, url, path, vantage, pod              string
 	mode, method, httpPath, data, dataFile, expect, ca, server, instance    string
 	headers                                                                 []string
@@ -44,6 +45,7 @@ const maxBody = 1 << 20
 
 func (o *testOptions) bind(cmd *cobra.Command) {
 	o.clusterFlags.bind(cmd)
+	o.agentFlag.bind(cmd)
 	l := request.DefaultLimits()
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "the workload's namespace")
@@ -187,6 +189,7 @@ func (o *testOptions) check() error {
 	}
 	for _, err := range []error{
 		oneOf("output", o.output, "table", "markdown", "json"),
+		o.agentFlag.check(),
 		oneOf("trigger", o.trigger, testTriggers()...),
 		oneOf("vantage", o.vantage, "pod", "host"),
 		oneOf("path", o.path, "clusterip", "nodeport", "pod"),

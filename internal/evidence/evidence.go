@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +22,12 @@ import (
 )
 
 const (
-	// askTimeout bounds one question to one agent.
-	askTimeout = 15 * time.Second
+	// dialTimeout bounds the beginning of a session.
+	dialTimeout = 15 * time.Second
+	// pingEvery is how often an agent hears that the harness is there: it ends by itself when that is silent.
+	pingEvery = time.Minute
+	// maxPairs bounds what is asked for, and with it the record: each connection found is some events.
+	maxPairs = 20_000
 	// rounds of Find: what the client knows of its connection, then what the entry found tells of its other side, and once more behind a second translation.
 	rounds = 3
 )
@@ -35,6 +40,12 @@ type Place struct {
 	Missing string
 }
 
+// Pod is one of the workload's, where it runs.
+type Pod struct {
+	Name, UID, Node string
+	IP              netip.Addr
+}
+
 // Nodes are the agents of one trial. Its methods are for one goroutine, but for See.
 type Nodes struct {
 	journal *journal.Journal
@@ -42,15 +53,17 @@ type Nodes struct {
 	nodes   []*node
 	queue   chan seen
 	done    sync.WaitGroup
+	quit    chan struct{} // ends what done waits for; nil before Watch
 }
 
 type node struct {
 	name    string
 	session *agent.Session // nil where there is none
-	version string
 	offset  clock.Offset
 	remote  clock.Reading
 	record  record.Agent
+	// found are the facts that Find has had; for one goroutine at a time.
+	found map[identity]bool
 	// forgot: that it had to forget has been told.
 	forgot bool
 
@@ -61,20 +74,31 @@ type node struct {
 
 type seen struct{ node, uid string }
 
-// Open opens a session with every agent, side by side. One that cannot be reached is in Agents with the reason, and no error: evidence
+// Lister finds the places of a cluster's agents: empty where none are installed.
+type Lister func(context.Context) ([]Place, error)
+
+// Open opens a session with every agent that list finds, side by side. It is nil where there are none, or list is nil; a nil
+// *Nodes does nothing and tells nothing. An agent that cannot be reached is in what End gives, with the reason: evidence
 // is an addition, and what it would have shown is then said to be missing.
-func Open(ctx context.Context, places []Place, j *journal.Journal, version string) *Nodes {
+func Open(ctx context.Context, list Lister, j *journal.Journal, version string) (*Nodes, error) {
+	if list == nil {
+		return nil, nil
+	}
+	places, err := list(ctx)
+	if err != nil || len(places) == 0 {
+		return nil, err
+	}
 	n := &Nodes{journal: j, names: newNames(), queue: make(chan seen, 1024)}
 	var wait sync.WaitGroup
 	for _, p := range places {
-		at := &node{name: p.Node, version: version, record: record.Agent{Node: p.Node, Version: version, Sights: []record.Sight{}, Lost: map[string]uint64{}}}
+		at := &node{name: p.Node, found: map[identity]bool{}, record: record.Agent{Node: p.Node, Sights: []record.Sight{}, Lost: map[string]uint64{}}}
 		n.nodes = append(n.nodes, at)
 		if p.Dial == nil {
 			at.record.Ended = p.Missing
 			continue
 		}
 		wait.Go(func() {
-			dial, cancel := context.WithTimeout(ctx, askTimeout)
+			dial, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
 			s, err := p.Dial(dial, agent.Heard{Facts: at.hear, Gap: func(g agent.Gap) { n.gap(at, g) }})
 			if err != nil {
@@ -82,12 +106,13 @@ func Open(ctx context.Context, places []Place, j *journal.Journal, version strin
 				return
 			}
 			at.session = s
+			at.record.Version = version // Dial takes no other
 			at.offset, at.remote = s.Clock()
 		})
 	}
 	wait.Wait()
 	slices.SortFunc(n.nodes, func(a, b *node) int { return strings.Compare(a.name, b.name) })
-	return n
+	return n, nil
 }
 
 func (at *node) hear(facts []agent.Fact) {
@@ -97,12 +122,31 @@ func (at *node) hear(facts []agent.Fact) {
 }
 
 func (n *Nodes) gap(at *node, g agent.Gap) {
-	n.journal.Down(g.Source, journal.Gap{FromMonoNs: g.FromMonoNs - at.offset.AheadNs, ToMonoNs: g.ToMonoNs - at.offset.AheadNs, What: "node " + at.name, Why: g.Why})
+	own := journal.Gap{FromMonoNs: g.FromMonoNs - at.offset.AheadNs, What: "node " + at.name, Why: g.Why}
+	if g.ToMonoNs != 0 {
+		own.ToMonoNs = g.ToMonoNs - at.offset.AheadNs
+	}
+	n.journal.Down(g.Source, own)
 }
 
-// Watch says what is under test, on every node. From its return on nothing is missed that is not told.
-func (n *Nodes) Watch(ctx context.Context, w agent.Watch) {
-	n.each(ctx, func(ctx context.Context, at *node) error { return at.session.Watch(ctx, w) })
+// Watch says what is under test: fronts and ports on every node, and each node's own Pods, by UID. From its return on nothing is
+// missed that is not told. Nodes may share one kernel and one process table, so that an agent could see its neighbour's.
+func (n *Nodes) Watch(ctx context.Context, fronts []agent.Front, ports []agent.Port, pods []Pod) {
+	if n == nil {
+		return
+	}
+	for _, p := range pods {
+		n.names.tell(p)
+	}
+	n.each(ctx, func(ctx context.Context, at *node) error {
+		w := agent.Watch{Fronts: fronts, Ports: ports, Pods: []string{}}
+		for _, p := range pods {
+			if p.Node == at.name {
+				w.Pods = append(w.Pods, p.UID)
+			}
+		}
+		return at.session.Watch(ctx, w)
+	})
 	for _, at := range n.nodes {
 		if at.session == nil {
 			continue
@@ -114,6 +158,7 @@ func (n *Nodes) Watch(ctx context.Context, w agent.Watch) {
 			n.journal.Alive(source)
 		}
 	}
+	n.quit = make(chan struct{})
 	n.done.Go(func() { n.follow(context.WithoutCancel(ctx)) })
 }
 
@@ -136,18 +181,35 @@ func sourcesOf(sights []record.Sight) []record.EventFrom {
 func (n *Nodes) each(ctx context.Context, ask func(context.Context, *node) error) {
 	var wait sync.WaitGroup
 	for _, at := range n.nodes {
-		if at.session == nil {
-			continue
+		if at.there() {
+			wait.Go(func() {
+				if err := ask(ctx, at); err != nil {
+					n.lose(at, err)
+				}
+			})
 		}
-		wait.Go(func() {
-			limited, cancel := context.WithTimeout(ctx, askTimeout)
-			defer cancel()
-			if err := ask(limited, at); err != nil {
-				n.lose(at, err)
-			}
-		})
 	}
 	wait.Wait()
+}
+
+// there reports whether the agent can be asked.
+func (at *node) there() bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.session != nil && at.record.Ended == ""
+}
+
+// Missing lists the nodes that have no session, each with the reason.
+func (n *Nodes) Missing() (why []string) {
+	if n == nil {
+		return []string{"no agents are installed"}
+	}
+	for _, at := range n.nodes {
+		if !at.there() {
+			why = append(why, "node "+at.name+": "+at.record.Ended)
+		}
+	}
+	return why
 }
 
 func (n *Nodes) lose(at *node, err error) {
@@ -160,60 +222,113 @@ func (n *Nodes) lose(at *node, err error) {
 
 // See takes an event of the API: it tells names, and which Pods have come. It never blocks for long; safe for concurrent use.
 func (n *Nodes) See(e record.Event) {
-	if n.names.learn(e) && e.Node != "" {
+	if n != nil && n.names.learn(e) && e.Node != "" {
 		select {
 		case n.queue <- seen{e.Node, e.PodUID}:
-		default: // a thousand Pods in a moment: the agent would be late for them anyhow, and says what it did not see
+		default: // a thousand Pods in a moment
+			n.journal.Down(record.FromKernel, journal.Gap{FromMonoNs: clock.MonoNs(), What: "node " + e.Node, Why: "more Pods came than its agent could be told of"})
 		}
 	}
 }
 
-// follow tells agents of Pods as they come.
+// follow tells agents of Pods as they come, and that the harness is still there.
 func (n *Nodes) follow(ctx context.Context) {
-	for s := range n.queue {
-		for _, at := range n.nodes {
-			if at.name != s.node || at.session == nil {
-				continue
+	alive := time.NewTicker(pingEvery)
+	defer alive.Stop()
+	for {
+		select {
+		case <-n.quit:
+			return
+		case s := <-n.queue:
+			for _, at := range n.nodes {
+				if at.name == s.node && at.there() {
+					if err := at.session.Add(ctx, []string{s.uid}); err != nil {
+						n.lose(at, err)
+					}
+				}
 			}
-			limited, cancel := context.WithTimeout(ctx, askTimeout)
-			if err := at.session.Add(limited, []string{s.uid}); err != nil {
-				n.lose(at, err)
-			}
-			cancel()
+		case <-alive.C:
+			n.each(ctx, func(ctx context.Context, at *node) error { return at.session.Ping(ctx) })
 		}
 	}
+}
+
+// AnyAddress is how a front names a port that every node has on all its addresses, in the family of a.
+func AnyAddress(a netip.Addr) netip.Addr {
+	if a.Is4() || a.Is4In6() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// Connection is the pair of a connection's two ends, as its client knows them; ok is false where it does not know both.
+func Connection(protocol uint8, local, remote string) (p agent.Pair, ok bool) {
+	a, errA := netip.ParseAddrPort(local)
+	b, errB := netip.ParseAddrPort(remote)
+	return agent.Pair{Protocol: protocol, A: a, B: b}, errA == nil && errB == nil
 }
 
 // Find asks all nodes for those connections, and then for what the answers tell of their other sides: the client knows the Service's
-// address, the entry of its node the Pod's, and the Pod's node what its kernel did. What is found goes to the journal with the rest.
-func (n *Nodes) Find(ctx context.Context, pairs []agent.Pair) {
+// address, the entry of its node the Pod's, and the Pod's node what its kernel did. What is found goes to the journal with the rest. Of more than
+// maxPairs connections the first are asked for; left is how many are not.
+func (n *Nodes) Find(ctx context.Context, pairs []agent.Pair) (left int) {
+	if n == nil {
+		return 0
+	}
+	if left = len(pairs) - maxPairs; left > 0 {
+		pairs = pairs[:maxPairs]
+	}
 	asked := map[agent.Pair]bool{}
 	for range rounds {
 		pairs = slices.DeleteFunc(slices.Clone(pairs), func(p agent.Pair) bool { return asked[p] })
 		if len(pairs) == 0 {
-			return
+			break
 		}
 		for _, p := range pairs {
 			asked[p] = true
 		}
 		var mu sync.Mutex
-		var next []agent.Pair
+		next := map[agent.Pair]bool{}
 		n.each(ctx, func(ctx context.Context, at *node) error {
 			facts, forgotten, err := at.session.Find(ctx, pairs)
 			if forgotten != 0 && !at.forgot {
 				at.forgot = true
-				n.gap(at, agent.Gap{Source: record.FromConntrack, FromMonoNs: at.remote.MonoNs, ToMonoNs: forgotten, Why: "more connections than the agent remembers; the oldest were forgotten"})
+				for _, source := range []record.EventFrom{record.FromConntrack, record.FromKernel} {
+					n.gap(at, agent.Gap{Source: source, FromMonoNs: at.remote.MonoNs, ToMonoNs: forgotten, Why: "more connections than the agent remembers; the oldest were forgotten"})
+				}
 			}
+			facts = at.unknown(facts)
 			at.hear(facts)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, f := range facts {
-				next = append(next, otherSide(f)...)
+				for _, p := range otherSide(f) {
+					next[p] = true
+				}
 			}
 			return err
 		})
-		pairs = next
+		pairs = slices.Collect(maps.Keys(next))
 	}
+	return max(left, 0)
+}
+
+// identity tells facts of one agent apart: an entry is found by both of its directions.
+type identity struct {
+	monoNs int64
+	kind   record.EventKind
+	ends   string
+}
+
+// unknown gives those facts that were not found before.
+func (at *node) unknown(facts []agent.Fact) []agent.Fact {
+	return slices.DeleteFunc(facts, func(f agent.Fact) bool {
+		d := f.Event.Detail
+		id := identity{f.MonoNs, f.Event.Kind, fmt.Sprint(d["original_source"], d["original_destination"], d["local"], d["remote"], d["source"], d["destination"])}
+		known := at.found[id]
+		at.found[id] = true
+		return known
+	})
 }
 
 // otherSide gives the pairs that an entry translates between.
@@ -221,9 +336,9 @@ func otherSide(f agent.Fact) []agent.Pair {
 	if f.Event.Source != record.FromConntrack {
 		return nil
 	}
-	protocol := uint8(6)
+	protocol := agent.TCP
 	if f.Event.Detail["protocol"] == "udp" {
-		protocol = 17
+		protocol = agent.UDP
 	}
 	var pairs []agent.Pair
 	for _, side := range []string{"original", "reply"} {
@@ -239,9 +354,19 @@ func otherSide(f agent.Fact) []agent.Pair {
 // End ends every session, names what was told, and puts it into the journal. It gives the agents and their clocks for the record.
 // zeroMonoNs is the trial's zero on the harness's clock.
 func (n *Nodes) End(ctx context.Context, zeroMonoNs int64) ([]record.Agent, []record.Clock) {
-	close(n.queue)
+	if n == nil {
+		return nil, nil
+	}
+	if n.quit != nil {
+		close(n.quit)
+	}
 	n.done.Wait()
 	n.each(ctx, func(ctx context.Context, at *node) error {
+		again, err := at.session.Measure(ctx)
+		if err != nil {
+			return err
+		}
+		at.drifted(again)
 		lost, cost, err := at.session.End(ctx)
 		if err != nil {
 			return err
@@ -256,6 +381,7 @@ func (n *Nodes) End(ctx context.Context, zeroMonoNs int64) ([]record.Agent, []re
 	})
 	var agents []record.Agent
 	var clocks []record.Clock
+	ended := map[record.EventFrom][]string{}
 	for _, at := range n.nodes {
 		at.mu.Lock()
 		for _, f := range at.facts {
@@ -268,12 +394,22 @@ func (n *Nodes) End(ctx context.Context, zeroMonoNs int64) ([]record.Agent, []re
 		}
 		clocks = append(clocks, vantage.ClockOf("agent "+at.name, at.offset, at.remote))
 		if at.record.Ended != "" {
+			at.session.Abandon()
 			for _, s := range sourcesOf(at.record.Sights) {
-				n.journal.Lost(s, fmt.Sprintf("the agent of node %s: %s", at.name, at.record.Ended))
+				ended[s] = append(ended[s], fmt.Sprintf("the agent of node %s: %s", at.name, at.record.Ended))
 			}
 		}
 	}
+	for s, why := range ended {
+		n.journal.Lost(s, strings.Join(why, "; "))
+	}
 	return agents, clocks
+}
+
+// drifted widens the bound of a node's clock by what it moved against ours since the session began: two clocks of two machines do.
+func (at *node) drifted(again clock.Offset) {
+	moved := again.AheadNs - at.offset.AheadNs
+	at.offset.UncertaintyNs = max(at.offset.UncertaintyNs, again.UncertaintyNs) + max(moved, -moved)
 }
 
 // add turns a fact into an event on the harness's clock.
@@ -281,7 +417,7 @@ func (n *Nodes) add(at *node, f agent.Fact, zeroMonoNs int64) {
 	e := f.Event
 	e.Node = at.name
 	e.UncertaintyNs = new(at.offset.UncertaintyNs)
-	n.names.subject(&e, f.Container)
+	n.names.subject(&e, f.Container, f.MonoNs-at.offset.AheadNs)
 	if f.NotBeforeMonoNs != 0 {
 		e.Detail["not_before_t_ns"] = f.NotBeforeMonoNs - at.offset.AheadNs - zeroMonoNs
 	}

@@ -5,7 +5,9 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
 )
 
@@ -14,12 +16,50 @@ type names struct {
 	mu         sync.Mutex
 	pods       map[string]string // by UID
 	containers map[string]string // by id without its runtime: POD/NAME
-	addresses  map[netip.Addr]string
-	told       map[string]bool // UIDs that an agent was told of
+	// addresses are who had one, in order of the time at which that was heard.
+	addresses map[netip.Addr][]holder
+	told      map[string]bool // UIDs that an agent was told of
+}
+
+// holder is a Pod that had an address, and since when at the latest, on the harness's clock.
+type holder struct {
+	pod, uid    string
+	sinceMonoNs int64
+}
+
+// hold notes who has an address; the caller holds mu.
+func (n *names) hold(a netip.Addr, pod, uid string) {
+	list := n.addresses[a]
+	if len(list) == 0 || list[len(list)-1].uid != uid {
+		n.addresses[a] = append(list, holder{pod, uid, clock.MonoNs()})
+	}
+}
+
+// newsLate is how late the API's word of a new holder may be.
+const newsLate = int64(2 * time.Second)
+
+// holderAt gives who had an address at a time; the caller holds mu.
+func (n *names) holderAt(a netip.Addr, monoNs int64) (h holder, ok bool) {
+	for i, x := range n.addresses[a] {
+		if i == 0 || x.sinceMonoNs-newsLate <= monoNs {
+			h, ok = x, true
+		}
+	}
+	return h, ok
 }
 
 func newNames() *names {
-	return &names{pods: map[string]string{}, containers: map[string]string{}, addresses: map[netip.Addr]string{}, told: map[string]bool{}}
+	return &names{pods: map[string]string{}, containers: map[string]string{}, addresses: map[netip.Addr][]holder{}, told: map[string]bool{}}
+}
+
+// tell takes a Pod that an agent is told of otherwise.
+func (n *names) tell(p Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods[p.UID], n.told[p.UID] = p.Name, true
+	if p.IP.IsValid() {
+		n.hold(p.IP, p.Name, p.UID)
+	}
 }
 
 // learn takes an event of the API, and reports whether it names a Pod for the first time that runs on a node.
@@ -40,7 +80,7 @@ func (n *names) learn(e record.Event) (isNew bool) {
 	if list, ok := e.Detail["addresses"].(string); ok {
 		for _, text := range strings.Split(list, ",") {
 			if a, err := netip.ParseAddr(text); err == nil {
-				n.addresses[a] = pod
+				n.hold(a, pod, e.PodUID)
 			}
 		}
 	}
@@ -52,17 +92,17 @@ func (n *names) learn(e record.Event) (isNew bool) {
 }
 
 // subject says in the record's words whose event it is.
-func (n *names) subject(e *record.Event, container string) {
+func (n *names) subject(e *record.Event, container string, monoNs int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	pod := n.pods[e.PodUID]
 	switch e.Kind {
 	case record.RuleAdded, record.RuleRemoved:
-		backend, err := parse(e.Detail["backend"])
-		if pod = n.addresses[backend.Addr()]; err == nil && pod != "" {
-			e.Subject = "endpoint/" + pod
-			e.PodUID = n.uidOf(pod)
-			return
+		if backend, err := parse(e.Detail["backend"]); err == nil {
+			if h, ok := n.holderAt(backend.Addr(), monoNs); ok {
+				e.Subject, e.PodUID = "endpoint/"+h.pod, h.uid
+				return
+			}
 		}
 	case record.SignalSent, record.ProcessExited:
 		if name := n.containers[container]; name != "" {
@@ -70,7 +110,8 @@ func (n *names) subject(e *record.Event, container string) {
 			return
 		}
 		if container != "" {
-			e.Detail["container_id"] = container // the sandbox's, or one that the API never named
+			// The sandbox's, or one that the API never named: its first process is nobody's application.
+			e.Detail["container_id"], e.Detail["first_process"] = container, false
 		}
 	}
 	if pod != "" {
@@ -78,20 +119,6 @@ func (n *names) subject(e *record.Event, container string) {
 		return
 	}
 	e.Subject = "node/" + e.Node
-}
-
-// uidOf gives the UID where one Pod only has had the name.
-func (n *names) uidOf(pod string) string {
-	found := ""
-	for uid, name := range n.pods {
-		if name == pod {
-			if found != "" {
-				return ""
-			}
-			found = uid
-		}
-	}
-	return found
 }
 
 func parse(v any) (netip.AddrPort, error) {

@@ -61,6 +61,9 @@ func rehomedByDataplane(v *view, l loss) finding {
 	case by != "process":
 		open.against = "its conntrack entry was not deleted by a process: " + by
 		return open
+	case comm == "":
+		open.missing = because("which process deleted its conntrack entry", v.unseen(deleters, node, deleted.TNs, deleted.TNs))
+		return open
 	case comm != proxyComm:
 		open.against = "its conntrack entry was deleted by " + comm + ", which is not kube-proxy"
 		return open

@@ -34,6 +34,9 @@ const (
 	NeedTestKill        Need = "test --trigger kill"
 	// NeedCleanup: finding leftovers in all namespaces.
 	NeedCleanup Need = "cleaning up after an interrupted trial"
+	// NeedAgents: a trial that asks the nodes' agents; without it there is no evidence from nodes. NeedAgentInstall: putting them there.
+	NeedAgents       Need = "optional: evidence from the nodes' agents"
+	NeedAgentInstall Need = "agent install and uninstall"
 	// NeedOptional: without it, the record says not-readable.
 	NeedOptional Need = "optional: the record then says which proxy mode it was"
 )
@@ -113,6 +116,13 @@ func Rights() []Right {
 		{Group: "batch", Resource: "jobs", Verbs: []string{"create"}, Cluster: true, Need: NeedWorkers, Why: "the clients, in that namespace"},
 		{Resource: "pods", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedWorkers, Why: "the clients"},
 		{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}, Cluster: true, Need: NeedWorkers, Why: "speaking to the clients"},
+		{Resource: "pods", Verbs: []string{"list"}, Need: NeedAgents, Why: "finding them"},
+		{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}, Need: NeedAgents, Why: "speaking to them"},
+		{Group: "apps", Resource: "daemonsets", Verbs: []string{"get"}, Need: NeedAgents, Why: "whether they are installed"},
+		{Resource: "namespaces", Verbs: []string{"create", "get", "delete"}, Cluster: true, Need: NeedAgentInstall, Why: "drainproof-agent, which admits privileged Pods"},
+		{Group: "apps", Resource: "daemonsets", Verbs: []string{"create", "get", "update"}, Cluster: true, Need: NeedAgentInstall, Why: "the agents, in that namespace"},
+		{Resource: "pods", Verbs: []string{"list"}, Cluster: true, Need: NeedAgentInstall, Why: "whether they are ready"},
+		{Resource: "nodes", Verbs: []string{"list"}, Cluster: true, Need: NeedAgentInstall, Why: "which nodes there are"},
 		{Resource: "configmaps", Verbs: []string{"get"}, Need: NeedOptional, Why: "kube-system/kube-proxy, and no other"},
 		{Resource: "namespaces", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},
 		{Group: "apps", Resource: "deployments", Verbs: []string{"list", "delete"}, Cluster: true, Need: NeedCleanup, Why: "by label"},

@@ -32,6 +32,8 @@ func table() string {
 		switch {
 		case r.Need == NeedOptional:
 			where = "kube-system"
+		case r.Need == NeedAgents:
+			where = NamespaceAgents
 		case r.Cluster:
 			where = "the cluster"
 		case strings.HasPrefix(string(r.Need), "test --trigger"), r.Need == NeedTest:

@@ -45,6 +45,9 @@ const (
 	Either Bound = "either"
 )
 
+// AtNodes reports whether the source is a node's agent: evidence that adds to a trial, which is complete without it.
+func (f EventFrom) AtNodes() bool { return f == FromKernel || f == FromConntrack || f == FromDataplane }
+
 // EventSources lists every source of events.
 func EventSources() []EventFrom {
 	return []EventFrom{

@@ -18,18 +18,19 @@ import (
 func (r *running) assemble() {
 	rec := r.rec
 	rec.Config = r.cfg
-	zero := r.zeroMonoNs
-	if !r.fired {
-		zero = clock.MonoNs() // every event then lies before it; the record is incomplete and says so
-	}
+	zero := r.zero()
 	rec.Events = r.journal.Events(zero)
 	rec.Sources = r.journal.Sources(zero)
 	for _, s := range rec.Sources {
+		to := &rec.Missing
+		if record.EventFrom(s.Name).AtNodes() {
+			to = &rec.Notes // what needs it is unattributed
+		}
 		for _, g := range s.Gaps {
-			rec.Missing = append(rec.Missing, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
+			*to = append(*to, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
 		}
 		if s.Ended != "" {
-			rec.Missing = append(rec.Missing, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
+			*to = append(*to, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
 		}
 	}
 	r.assembleRequests(zero)
@@ -49,6 +50,16 @@ func (r *running) assemble() {
 		v := verdict.Judge(r.spec.Budget, *rec)
 		rec.Verdict = &v
 	}
+}
+
+// zero is the instant of the trigger. Without one it is the end: every event then lies before it; the record is incomplete and says so.
+func (r *running) zero() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.zeroMonoNs == 0 {
+		r.zeroMonoNs = clock.MonoNs()
+	}
+	return r.zeroMonoNs
 }
 
 func limits(m map[string]int) string {

@@ -29,6 +29,9 @@ type client struct {
 // attach starts every observer and client, sees that one request is answered, and starts the traffic.
 func (r *running) attach(ctx context.Context) error {
 	r.enter(Attach, "watching %s", r.workload.Ref)
+	if err := r.startAgents(ctx); err != nil {
+		return err
+	}
 	if err := r.startWatch(ctx); err != nil {
 		return err
 	}
@@ -49,11 +52,12 @@ func (r *running) startWatch(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	logs, cancel := context.WithCancel(ctx)
-	w := r.workload
+	w, nodes := r.workload, r.nodes
 	spec := kube.WatchSpec{
 		Namespace: w.Namespace, Service: r.rec.Workload.Service, PodSelector: w.Selector,
 		OnFact: func(f kube.Fact) {
 			r.journal.Add(f.MonoNs, f.Event())
+			nodes.See(f.Event())
 			r.pods.take(f)
 			if r.bundled() && f.Kind == record.ContainerStarted {
 				r.followLog(logs, record.PodOf(f.Subject), f.Node)

@@ -269,6 +269,7 @@ func (r *running) collect(ctx context.Context) {
 		r.stops[i]()
 	}
 	r.stops = nil
+	r.askAgents(ctx)
 	r.setPhase(phase)
 }
 

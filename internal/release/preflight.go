@@ -94,7 +94,7 @@ func (r *running) resolve(ctx context.Context) error {
 		return err
 	}
 	facts.Service, facts.Port = service.Name, port.Port
-	r.rec.Workload, r.serving = &facts, port.Container
+	r.rec.Workload, r.serving, r.podPort = &facts, port.Container, port.PodPort
 	r.plan = r.spec.Plan
 	if r.cfg.Traffic.URL == "" {
 		if err := r.address(w, service, port); err != nil {

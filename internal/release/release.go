@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/evidence"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
@@ -94,6 +95,10 @@ type API interface {
 type Deps struct {
 	API        API
 	NewTrigger func(context.Context, trigger.Kind, trigger.Target) (trigger.Trigger, error)
+	// Agents lists the agents of the nodes; nil where nobody is to be asked.
+	Agents evidence.Lister
+	// RequireAgents ends the trial before it disturbs anything where a node has none to speak to.
+	RequireAgents bool
 	// Local starts a client in this process (vantage host).
 	Local func() (traffic.Sender, error)
 	// Progress is called at each step, from one goroutine at a time.
@@ -174,8 +179,11 @@ type running struct {
 	victim record.WorkloadPod
 	target trigger.Target
 	// trigger is nil until it is made: in preflight, but for kill.
-	trigger   trigger.Trigger
-	plan      request.Plan
+	trigger trigger.Trigger
+	plan    request.Plan
+	// podPort is where the Pods listen; 0 where it is not known.
+	podPort   int
+	nodes     *evidence.Nodes // nil without agents
 	workers   []kube.PodRef
 	clients   []*client
 	tally     *counter

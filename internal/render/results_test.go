@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tablesBegin = "<!-- made by: drainproof report results -o markdown -->\n"
+	tablesBegin = "<!-- made by: drainproof report results/iptables results/nftables results/iptables-v1.34 -o markdown -->\n"
 	tablesEnd   = "<!-- end -->"
 )
 
@@ -75,6 +75,9 @@ func TestResultsPageIsMadeOfTheRecords(t *testing.T) {
 		}
 		if problems := record.Validate(rec); len(problems) > 0 || rec.Completeness != record.Complete {
 			t.Errorf("%s: %s %v", p, rec.Completeness, problems)
+		}
+		if rec.IsTest() {
+			continue // testview holds the page to those
 		}
 		in = append(in, Input{Path: strings.TrimPrefix(p, "../../"), Record: rec})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/jsonlines"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
@@ -23,7 +24,7 @@ type dialer struct {
 
 // session is the coordinator's end.
 type session struct {
-	in        *lineWriter
+	in        *jsonlines.Writer
 	transport func() error
 	queue     *noteQueue
 	notes     chan Note
@@ -60,7 +61,7 @@ func dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport
 		o(&d)
 	}
 	s := &session{
-		in: &lineWriter{w: stdin}, transport: closeTransport, queue: newNoteQueue(), notes: make(chan Note, 64),
+		in: jsonlines.NewWriter(stdin), transport: closeTransport, queue: newNoteQueue(), notes: make(chan Note, 64),
 		hello: make(chan word, 1), clocks: make(chan clockAnswer, 1), opened: make(chan word, 1),
 		onces: make(chan word, 1), batches: make(chan request.Batch, 16), pending: newBatchQueue(),
 		readEnd: make(chan struct{}), told: map[string]*FlowReport{},
@@ -78,7 +79,7 @@ func dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport
 
 // read takes the worker's lines until they end.
 func (s *session) read(stdout io.Reader) {
-	err := lines(stdout, s.hear)
+	err := jsonlines.Read(stdout, s.hear)
 	s.mu.Lock()
 	if err == nil && s.report == nil {
 		err = io.ErrUnexpectedEOF
@@ -215,7 +216,7 @@ func (s *session) greet(ctx context.Context, version string) error {
 	exchanges := make([]clock.Exchange, 0, clockExchanges)
 	for id := range clockExchanges {
 		sent := clock.MonoNs()
-		if err := s.in.write(order{Do: "clock", ID: id + 1}); err != nil {
+		if err := s.in.Write(order{Do: "clock", ID: id + 1}); err != nil {
 			return fault.Measuref(err, "", "asking the worker for its clock")
 		}
 		a, err := await(ctx, s, s.clocks, "comparing clocks")
@@ -252,7 +253,7 @@ func (s *session) Open(ctx context.Context, p Plan) error {
 		flows = flows[n:]
 	}
 	for _, o := range append(orders, order{Do: "open"}) {
-		if err := s.in.write(o); err != nil {
+		if err := s.in.Write(o); err != nil {
 			return fault.Measuref(err, "see the log of the worker's Pod", "sending the plan to the client")
 		}
 	}
@@ -274,7 +275,7 @@ func (s *session) Open(ctx context.Context, p Plan) error {
 }
 
 func (s *session) Close(ctx context.Context) (*Report, error) {
-	writeErr := s.in.write(order{Do: "close"})
+	writeErr := s.in.Write(order{Do: "close"})
 	if writeErr == nil {
 		select {
 		case <-s.readEnd:

@@ -1,13 +1,6 @@
 package traffic
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"sync"
-
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic/request"
@@ -33,14 +26,12 @@ import (
 //	                                                worker  {"say":"batch","batch":{...}}          four times a second
 //	coordinator  {"do":"close"}                     worker  {"say":"batch",...} {"say":"report"}   once all that was under way has ended
 //
-// A worker ends when its input does. Lines are bounded by maxLine; whatever
+// A worker ends when its input does. Lines are bounded by jsonlines.MaxLine; whatever
 // cannot be decoded ends the session, as the two no longer understand each other.
 const (
 	protocolVersion = 2
-	// maxLine has room for a plan with a body of maxBody and for the largest batch.
-	maxLine        = 4 << 20
-	chunk          = 128
-	clockExchanges = 16
+	chunk           = 128
+	clockExchanges  = 16
 	// failuresTold bounds the list of flows that could not be opened; their number is told in full.
 	failuresTold = 10
 )
@@ -71,51 +62,6 @@ type word struct {
 	Error    string          `json:"error,omitempty"`
 	Batch    *request.Batch  `json:"batch,omitempty"`
 	Answer   *request.Answer `json:"answer,omitempty"`
-}
-
-// lineWriter writes whole lines, from several goroutines.
-type lineWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lineWriter) write(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding a line: %w", err)
-	}
-	return l.writeBytes(append(b, '\n'))
-}
-
-func (l *lineWriter) writeBytes(b []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := l.w.Write(b); err != nil {
-		return fmt.Errorf("writing to the other side: %w", err)
-	}
-	return nil
-}
-
-// lines reads one object per line from r, until r ends (nil) or the reading or decoding of a line fails.
-func lines[T any](r io.Reader, obey func(T) error) error {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 4096), maxLine)
-	for s.Scan() {
-		if len(s.Bytes()) == 0 {
-			continue
-		}
-		var v T
-		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
-			return fmt.Errorf("not a line of the worker's protocol: %.200q", s.Text())
-		}
-		if err := obey(v); err != nil {
-			return err
-		}
-	}
-	if errors.Is(s.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("a line is longer than %d bytes", maxLine)
-	}
-	return s.Err()
 }
 
 // blank is a report without its flows, which travel in lines of their own.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/jsonlines"
 	"github.com/drainproof/drainproof/internal/probe"
 	"github.com/drainproof/drainproof/internal/record"
 )
@@ -100,7 +101,7 @@ func TestWhatIsNoWorker(t *testing.T) {
 		"": "its output ended",
 		`{"say":"hello","protocol":2,"error":"no epoll"}` + "\n":   "no epoll",
 		`{"say":"hello","protocol":2}` + "\n{\"say\":\"song\"}\n":  "song",
-		strings.Repeat("x", maxLine+1):                             "longer than",
+		strings.Repeat("x", jsonlines.MaxLine+1):                   "longer than",
 		`{"say":"hello","protocol":2}` + "\n{\"say\":\"clock\"}\n": "without a reading",
 	} {
 		_, err := Dial(t.Context(), strings.NewReader(text), io.Discard, nil)

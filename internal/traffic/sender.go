@@ -102,7 +102,7 @@ func (q *batchQueue) forward(to chan<- request.Batch) {
 func (s *session) Batches() <-chan request.Batch { return s.batches }
 
 func (s *session) Once(ctx context.Context, p request.Plan) (request.Answer, error) {
-	if err := s.in.write(order{Do: "once", Requests: &p}); err != nil {
+	if err := s.in.Write(order{Do: "once", Requests: &p}); err != nil {
 		return request.Answer{}, fault.Measuref(err, "see the log of the worker's Pod", "asking the client for one request")
 	}
 	w, err := await(ctx, s, s.onces, "sending one request")
@@ -119,7 +119,7 @@ func (s *session) Once(ctx context.Context, p request.Plan) (request.Answer, err
 }
 
 func (s *session) Start(ctx context.Context, p request.Plan) error {
-	if err := s.in.write(order{Do: "requests", Requests: &p}); err != nil {
+	if err := s.in.Write(order{Do: "requests", Requests: &p}); err != nil {
 		return fault.Measuref(err, "see the log of the worker's Pod", "sending the plan to the client")
 	}
 	w, err := await(ctx, s, s.opened, "starting requests")
@@ -144,7 +144,7 @@ func (s *session) Stop(ctx context.Context) (record.ClientHealth, error) {
 // The worker's side.
 
 const (
-	// batchSamples and batchFailures keep a batch's line well below maxLine.
+	// batchSamples and batchFailures keep a batch's line well below jsonlines.MaxLine.
 	batchSamples  = 5000
 	batchFailures = 100
 	batchEvery    = 250 * time.Millisecond
@@ -172,7 +172,7 @@ func (w *worker) startRequests(ctx context.Context, p *request.Plan) error {
 	c := request.NewCollector(*p)
 	e, err := startEngine(*p, c)
 	if err != nil {
-		return w.out.write(word{Say: "refused", Error: err.Error()})
+		return w.out.Write(word{Say: "refused", Error: err.Error()})
 	}
 	w.collector, w.told = c, make(chan struct{})
 	w.mu.Lock()
@@ -192,7 +192,7 @@ func (w *worker) startRequests(ctx context.Context, p *request.Plan) error {
 			}
 		}
 	})
-	return w.out.write(word{Say: "opened"})
+	return w.out.Write(word{Say: "opened"})
 }
 
 func (w *worker) stopSending() {
@@ -214,7 +214,7 @@ func (w *worker) tellBatches(c *request.Collector) error {
 		if b.Count == 0 && len(b.Failures) == 0 && b.Reconnects == 0 {
 			return nil
 		}
-		if err := w.out.write(word{Say: "batch", Batch: &b}); err != nil {
+		if err := w.out.Write(word{Say: "batch", Batch: &b}); err != nil {
 			return err
 		}
 	}
@@ -228,7 +228,7 @@ func (w *worker) concludeRequests() error {
 	if err := w.tellBatches(w.collector); err != nil {
 		return err
 	}
-	return w.out.write(word{Say: "report", Report: &Report{Health: w.collector.Health()}})
+	return w.out.Write(word{Say: "report", Report: &Report{Health: w.collector.Health()}})
 }
 
 // once sends one request. It runs beside the reading of orders, as it may take a while.
@@ -243,7 +243,7 @@ func (w *worker) once(ctx context.Context, p *request.Plan) error {
 		} else {
 			say.Answer = &a
 		}
-		_ = w.out.write(say) // a coordinator that is gone shows itself by the end of in
+		_ = w.out.Write(say) // a coordinator that is gone shows itself by the end of in
 	})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/jsonlines"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // worker is one run of Serve.
 type worker struct {
-	out    *lineWriter
+	out    *jsonlines.Writer
 	notes  *noteQueue
 	plan   Plan
 	opened bool
@@ -57,16 +58,16 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, version string, lif
 		ctx, cancel = context.WithTimeout(ctx, lifetime)
 		defer cancel()
 	}
-	w := &worker{out: &lineWriter{w: out}, notes: newNoteQueue()}
+	w := &worker{out: jsonlines.NewWriter(out), notes: newNoteQueue()}
 	now := clock.Read()
-	if err := w.out.write(word{Say: "hello", Protocol: protocolVersion, Version: version, PID: os.Getpid(), Clock: &now}); err != nil {
+	if err := w.out.Write(word{Say: "hello", Protocol: protocolVersion, Version: version, PID: os.Getpid(), Clock: &now}); err != nil {
 		return err
 	}
 	w.tasks.Go(w.tellNotes)
 
 	var err error
 	read := make(chan error, 1)
-	go func() { read <- lines(in, func(o order) error { return w.obey(ctx, o) }) }()
+	go func() { read <- jsonlines.Read(in, func(o order) error { return w.obey(ctx, o) }) }()
 	select {
 	case err = <-read:
 	case <-ctx.Done():
@@ -97,7 +98,7 @@ func (w *worker) obey(ctx context.Context, o order) error {
 	switch o.Do {
 	case "clock":
 		r := clock.Read()
-		return w.out.write(word{Say: "clock", ID: o.ID, Clock: &r})
+		return w.out.Write(word{Say: "clock", ID: o.ID, Clock: &r})
 	case "plan":
 		if o.Plan == nil {
 			return errors.New("an order to plan without a plan")
@@ -129,12 +130,12 @@ func (w *worker) open(ctx context.Context) error {
 	w.opened = true
 	h, err := newEngine(w.notes.put)
 	if err != nil {
-		return w.out.write(word{Say: "refused", Error: err.Error()})
+		return w.out.Write(word{Say: "refused", Error: err.Error()})
 	}
 	w.hold(h)
 	done := make(chan []string, 1)
 	if err := h.Open(w.plan, func(failures []string) { done <- failures }); err != nil {
-		return w.out.write(word{Say: "refused", Error: err.Error()})
+		return w.out.Write(word{Say: "refused", Error: err.Error()})
 	}
 	w.plan = Plan{}
 	w.tasks.Go(func() {
@@ -145,11 +146,11 @@ func (w *worker) open(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case failures := <-done:
-				_ = w.out.write(word{Say: "opened", Failed: len(failures), Failures: failures[:min(len(failures), failuresTold)]})
+				_ = w.out.Write(word{Say: "opened", Failed: len(failures), Failures: failures[:min(len(failures), failuresTold)]})
 			case <-t.C:
 				s := h.Status()
 				// A coordinator that is gone shows itself by the end of in.
-				_ = w.out.write(word{Say: "status", Status: &s})
+				_ = w.out.Write(word{Say: "status", Status: &s})
 			}
 		}
 	})
@@ -173,7 +174,7 @@ func (w *worker) tellNotes() {
 			}
 			buf = append(append(buf, b...), '\n')
 			if len(buf) > noteBuffer || i == len(notes)-1 {
-				_ = w.out.writeBytes(buf) // a coordinator that is gone shows itself by the end of in
+				_ = w.out.WriteBytes(buf) // a coordinator that is gone shows itself by the end of in
 				buf = buf[:0]
 			}
 		}
@@ -205,12 +206,12 @@ func (w *worker) close() error {
 	<-w.notes.done()
 	for flows := r.Flows; len(flows) > 0; {
 		n := min(len(flows), chunk)
-		if err := w.out.write(word{Say: "flows", Flows: flows[:n]}); err != nil {
+		if err := w.out.Write(word{Say: "flows", Flows: flows[:n]}); err != nil {
 			return err
 		}
 		flows = flows[n:]
 	}
-	if err := w.out.write(word{Say: "report", Report: r.blank()}); err != nil {
+	if err := w.out.Write(word{Say: "report", Report: r.blank()}); err != nil {
 		return err
 	}
 	return errDone

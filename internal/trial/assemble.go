@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/probe"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
@@ -16,27 +17,37 @@ import (
 
 // assemble turns what was gathered into the record's facts.
 func (r *running) assemble() {
-	zero := r.zeroMonoNs
-	if !r.fired {
-		zero = clock.MonoNs() // every event then lies before it; the record is incomplete and says so
-	}
+	zero := r.zero()
 	r.rec.Events = r.journal.Events(zero)
 	r.rec.Sources = r.journal.Sources(zero)
 	for _, s := range r.rec.Sources {
+		to := &r.rec.Missing
+		if record.EventFrom(s.Name).AtNodes() {
+			to = &r.rec.Notes // what needs it is unattributed
+		}
 		for _, g := range s.Gaps {
-			r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
+			*to = append(*to, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
 		}
 		if s.Ended != "" {
-			r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
+			*to = append(*to, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
 		}
 	}
 	r.assembleFlows(zero)
 	record.Derive(r.rec)
+	explain.Attribute(r.rec)
 	r.noteGrace()
 	r.checkControls()
 	if len(r.rec.Missing) == 0 {
 		r.rec.Completeness = record.Complete
 	}
+}
+
+// zero is the instant of the trigger. Without one it is the end: every event then lies before it; the record is incomplete and says so.
+func (r *running) zero() int64 {
+	if !r.fired && r.zeroMonoNs == 0 {
+		r.zeroMonoNs = clock.MonoNs()
+	}
+	return r.zeroMonoNs
 }
 
 func (r *running) podUID() string {

@@ -25,6 +25,7 @@ func (r *running) startWatch(ctx context.Context) error {
 		PodSelector: kube.LabelApp + "=" + kube.NameProbe + "," + kube.LabelManaged + "=" + r.id,
 		OnFact: func(f kube.Fact) {
 			r.journal.Add(f.MonoNs, f.Event())
+			r.nodes.See(f.Event())
 		},
 		OnHealth: func(h kube.WatchHealth) {
 			r.journal.Down(record.FromKube, journal.Gap{FromMonoNs: h.FromMonoNs, ToMonoNs: h.ToMonoNs, What: h.Resource, Why: h.Why})
@@ -294,5 +295,6 @@ func (r *running) collect(ctx context.Context) {
 		r.stops[i]()
 	}
 	r.stops = nil
+	r.askAgents(ctx)
 	r.phase = phase
 }

@@ -108,6 +108,13 @@ func (r *running) attach(ctx context.Context) error {
 	if err := r.measureProbeClock(ctx); err != nil {
 		return err
 	}
+	targets, err := r.targets()
+	if err != nil {
+		return err
+	}
+	if err := r.startAgents(ctx, targets); err != nil {
+		return err
+	}
 	if err := r.startWatch(ctx); err != nil {
 		return err
 	}
@@ -118,10 +125,6 @@ func (r *running) attach(ctx context.Context) error {
 	}); err != nil {
 		return fault.Unmet("observers", "the probe's log and its ready endpoint must have been seen before the trigger", "they were not within "+attachTimeout.String(),
 			"look at the Pod's log and the Service's EndpointSlice, then try again")
-	}
-	targets, err := r.targets()
-	if err != nil {
-		return err
 	}
 	if err := r.awaitPath(ctx, targets); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/evidence"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
@@ -74,6 +75,10 @@ type Spec struct {
 type Deps struct {
 	API        kube.API
 	NewTrigger func(context.Context, trigger.Kind, trigger.Target) (trigger.Trigger, error)
+	// Agents lists the agents of the nodes; nil where nobody is to be asked.
+	Agents evidence.Lister
+	// RequireAgents ends the trial before it disturbs anything where a node has none to speak to.
+	RequireAgents bool
 	// Local starts a client in this process (vantage host).
 	Local func() (traffic.Session, error)
 	// Progress is called at each step, from one goroutine at a time.
@@ -149,6 +154,7 @@ type running struct {
 	rec     *record.Record
 
 	namespace   string
+	nodes       *evidence.Nodes // nil without agents
 	probe       *kube.Probe
 	worker      kube.PodRef
 	session     traffic.Session

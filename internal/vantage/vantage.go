@@ -1,6 +1,6 @@
-// Package vantage starts a client where it is to stand: as a worker in a Pod, over an exec.
+// Package vantage starts what measures where it is to stand, over an exec: a client as a worker in a Pod, an agent on a node.
 //
-// It must not know what the client is to do.
+// It must not know what the client is to do or the agent to see.
 package vantage
 
 import (
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drainproof/drainproof/internal/agent"
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
@@ -28,7 +29,7 @@ type transport struct {
 	done   chan struct{}
 }
 
-func open(ctx context.Context, x Execer, namespace, pod string) *transport {
+func open(ctx context.Context, x Execer, namespace, pod string, args ...string) *transport {
 	execCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stdinR, stdinW := io.Pipe()
 	stdoutR, stdoutW := io.Pipe()
@@ -36,7 +37,7 @@ func open(ctx context.Context, x Execer, namespace, pod string) *transport {
 	go func() {
 		defer close(t.done)
 		var stderr strings.Builder
-		err := x.Exec(execCtx, namespace, pod, []string{"/drainproof", "worker"}, stdinR, stdoutW, &stderr)
+		err := x.Exec(execCtx, namespace, pod, append([]string{"/drainproof"}, args...), stdinR, stdoutW, &stderr)
 		if err == nil {
 			err = io.EOF
 		} else if s := strings.TrimSpace(stderr.String()); s != "" {
@@ -62,7 +63,7 @@ func (t *transport) close() error {
 
 // Hold opens a session for flows with a worker in the Pod, of the same version as this program.
 func Hold(ctx context.Context, x Execer, namespace, pod, version string) (traffic.Session, error) {
-	t := open(ctx, x, namespace, pod)
+	t := open(ctx, x, namespace, pod, "worker")
 	s, err := traffic.Dial(ctx, t.stdout, t.stdin, t.close, traffic.ExpectVersion(version))
 	if err != nil {
 		t.cancel()
@@ -73,11 +74,22 @@ func Hold(ctx context.Context, x Execer, namespace, pod, version string) (traffi
 
 // Send opens a session for requests with a worker in the Pod, of the same version as this program.
 func Send(ctx context.Context, x Execer, namespace, pod, version string) (traffic.Sender, error) {
-	t := open(ctx, x, namespace, pod)
+	t := open(ctx, x, namespace, pod, "worker")
 	s, err := traffic.DialSender(ctx, t.stdout, t.stdin, t.close, traffic.ExpectVersion(version))
 	if err != nil {
 		t.cancel()
 		return nil, fmt.Errorf("speaking to the worker in pod/%s: %w", pod, err)
+	}
+	return s, nil
+}
+
+// Watch opens a session with the agent in the Pod, of the same version as this program.
+func Watch(ctx context.Context, x Execer, namespace, pod, version string, heard agent.Heard) (*agent.Session, error) {
+	t := open(ctx, x, namespace, pod, "agent", "watch")
+	s, err := agent.Dial(ctx, t.stdout, t.stdin, t.close, version, heard)
+	if err != nil {
+		t.cancel()
+		return nil, fmt.Errorf("speaking to the agent in pod/%s: %w", pod, err)
 	}
 	return s, nil
 }

@@ -30,6 +30,8 @@ func Markdown(w io.Writer, in render.Input) error {
 		moments = append(moments, m.Sentence)
 	}
 	items(&b, "Worst moments", moments)
+	causes, _ := causesOf(r)
+	items(&b, "Causes", causes)
 	items(&b, "Trust", doubts(r))
 	if in.Path != "" {
 		fmt.Fprintf(&b, "\nRecord: %s\n", page.Markdown(in.Path))

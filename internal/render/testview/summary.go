@@ -21,6 +21,7 @@ func Summary(w io.Writer, in render.Input, o render.Opts) error {
 	s.table(latency(s.r))
 	s.picture()
 	s.moments()
+	s.causes()
 	s.table(answers(s.r, o.Verbose))
 	if o.Verbose {
 		s.failures()

@@ -174,7 +174,7 @@ func (b *builder) done(observeMs float64) record.Record {
 		bySource[b.r.Events[i].Source]++
 	}
 	for _, s := range record.EventSources() {
-		if bySource[s] == 0 && slices.Contains([]record.EventFrom{record.FromKernel, record.FromConntrack, record.FromDataplane}, s) {
+		if bySource[s] == 0 && s.AtNodes() {
 			continue // no agent was there
 		}
 		b.r.Sources = append(b.r.Sources, record.Source{Name: string(s), Events: bySource[s], Gaps: []record.Gap{}})

@@ -47,8 +47,8 @@ install_packages() {
 can_install=
 if [ "$(id -u)" = 0 ] && [ -x /usr/bin/apt-get ]; then
   can_install=1
-  # gcc is for the race detector, patch for the audit's diffs; the rest is what a local cluster runs on.
-  install_packages gcc libc6-dev patch containerd runc containernetworking-plugins iptables nftables conntrack iproute2
+  # gcc is for the race detector, patch for the audit's diffs, chromium for the report; the rest is what a local cluster runs on.
+  install_packages gcc libc6-dev patch containerd runc containernetworking-plugins iptables nftables conntrack iproute2 chromium
 fi
 
 unit() {
@@ -78,6 +78,7 @@ e2e() {
   echo "== end-to-end tests on real local clusters (the first run builds Kubernetes: 10 to 25 minutes)"
   make -s build
   # One package at a time: each measures, and two cores are few.
+  go test -tags e2e -count=1 -timeout 10m ./internal/render/htmlview
   go test -tags e2e -count=1 -timeout 85m ./internal/localcluster
   cluster=e2e
   bin/drainproof cluster up e2e --kubernetes-from build

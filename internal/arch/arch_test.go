@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"cmd/drainproof": {"internal/cli"},
 	"internal/cli": {
 		"internal/agent", "internal/evidence", "internal/vantage", "internal/experiment", "internal/trial", "internal/release", "internal/trigger", "internal/kube", "internal/kill", "internal/traffic", "internal/traffic/request", "internal/verdict",
-		"internal/probe", "internal/image", "internal/render/testview",
+		"internal/probe", "internal/image", "internal/render/testview", "internal/render/htmlview",
 		"internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/record", "internal/fault", "schema",
 		"internal/audit", "internal/audit/finding", "internal/audit/fix", "internal/audit/budget", "internal/audit/manifest", "internal/audit/model", "internal/audit/source", "internal/render/auditview",
 	},
@@ -60,6 +60,7 @@ var allowed = map[string][]string{
 	"internal/render":                      {"internal/render/page", "internal/figure", "internal/record", "internal/stats"},
 	"internal/render/page":                 {"internal/figure", "internal/record"},
 	"internal/render/testview":             {"internal/render", "internal/fault", "internal/render/page", "internal/figure", "internal/explain", "internal/verdict", "internal/record", "internal/stats"},
+	"internal/render/htmlview":             {"internal/render", "internal/render/page", "internal/figure", "internal/record"},
 	"internal/figure":                      {},
 	"internal/render/auditview":            {"internal/audit/finding"},
 	"internal/audit":                       {"internal/audit/rules", "internal/audit/budget", "internal/audit/model", "internal/audit/manifest", "internal/audit/finding", "internal/record", "internal/fault"},
@@ -100,7 +101,7 @@ var walls = []struct {
 }
 
 // lean packages must not reach Kubernetes' libraries even indirectly, so that they stay small and need no credentials.
-var lean = []string{"internal/probe", "internal/traffic/request", "internal/tally", "internal/explain", "internal/verdict", "internal/journal", "internal/render/testview", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/agent", "internal/evidence",
+var lean = []string{"internal/probe", "internal/traffic/request", "internal/tally", "internal/explain", "internal/verdict", "internal/journal", "internal/render/testview", "internal/traffic", "internal/wire", "internal/clock", "internal/record", "internal/stats", "internal/fault", "internal/localcluster", "internal/localcluster/parts", "internal/render", "internal/agent", "internal/evidence", "internal/render/htmlview",
 	"internal/audit", "internal/audit/source", "internal/audit/fix", "internal/audit/rules", "internal/render/auditview"}
 
 type pkg struct {

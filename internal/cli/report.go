@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
+	"github.com/drainproof/drainproof/internal/render/htmlview"
 	"github.com/drainproof/drainproof/internal/render/testview"
 	"github.com/drainproof/drainproof/internal/verdict"
 	"github.com/drainproof/drainproof/schema"
@@ -18,7 +22,8 @@ import (
 
 func (a *app) reportCommand() *cobra.Command {
 	var output string
-	var compare, verbose bool
+	var compare, verbose, force bool
+	var html, title string
 	cmd := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Read records again: one trial's timeline, or the tables of a set",
@@ -27,6 +32,9 @@ windows. Sets: per experiment and data plane the core table, the triggers, UDP a
 dead-endpoint windows, as medians of per-repeat values with range and n. A set with a
 hole, or one that mixes tools, versions or data planes, is refused.
 
+--html writes a page to look at, send or print. It loads nothing. Incomplete records are shown
+and say what they lack.
+
 Tests of services are shown by themselves: one with its worst moments, a set as a table of
 its arms. --compare shows what a fix did: the trials before it, the trials after it, and
 what their number can prove.`,
@@ -34,7 +42,8 @@ what their number can prove.`,
   drainproof report matrix
   drainproof report results/ -o markdown
   drainproof report matrix -o json | jq '.sets[0]'
-  drainproof report --compare before after`,
+  drainproof report --compare before after
+  drainproof report drainproof-runs/20261130-030603-380511 --html report.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fault.Usagef("give folders that `drainproof run --out` wrote", "report needs at least one folder or record")
@@ -45,13 +54,23 @@ what their number can prove.`,
 			if err := oneOf("output", output, "table", "json", "markdown"); err != nil {
 				return err
 			}
-			if compare {
+			switch {
+			case html == "" && (force || title != ""):
+				return fault.Usagef("add --html FILE", "--force and --title are for --html")
+			case html != "" && (compare || verbose):
+				return fault.Usagef("leave one out", "--html excludes --compare and --verbose")
+			case html != "":
+				return a.reportHTML(args, html, title, force)
+			case compare:
 				return a.compare(args, output)
 			}
 			return a.report(args, output, verbose)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or markdown")
+	cmd.Flags().StringVar(&html, "html", "", "write one self-contained page (verdict, timeline, curves, tables) to this file; - for stdout")
+	cmd.Flags().StringVar(&title, "title", "", "heading of that page")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite that file")
 	cmd.Flags().BoolVar(&compare, "compare", false, "two folders: the trials before a change, and those after it")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "of one trial: every event, every failure, and the reason for every window that was not measured")
 	return cmd
@@ -118,6 +137,33 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 	}
 	fmt.Fprintln(a.Out)
 	return a.showTests(output, tests)
+}
+
+// reportHTML writes the page. A file that is there is not overwritten unasked, and never half.
+func (a *app) reportHTML(dirs []string, file, title string, force bool) error {
+	set, err := a.read(dirs...)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := htmlview.Write(&b, set, htmlview.Options{Title: title}); err != nil {
+		return fault.Measuref(err, "", "writing the page")
+	}
+	if file == "-" {
+		_, err := a.Out.Write(b.Bytes())
+		return err
+	}
+	if _, err := os.Lstat(file); err == nil && !force {
+		return fault.Usagef("choose another name, or overwrite it with --force", "%s exists already", file)
+	}
+	if err := canHold(filepath.Dir(file)); err != nil {
+		return err
+	}
+	if err := replaceFile(file, b.Bytes()); err != nil {
+		return fault.Measuref(err, "make room or change the rights", "writing %s", file)
+	}
+	a.progress("page: %s", file)
+	return nil
 }
 
 // compare sets the trials of two folders beside each other.

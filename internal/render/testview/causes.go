@@ -16,10 +16,10 @@ import (
 const maxCauses = 3
 
 // causesOf lists the causes of a test's failures, those with most first: count, kind and the sentence that tells all of them. It is empty where nothing
-// was attributed: what is missing then is told of each failure, and the notes say that no agent was there.
+// was attributed but what the client itself could not do: what is missing then is told of each failure, and the notes say that no agent was there.
 func causesOf(r record.Record) (texts []string, groups []explain.Group) {
 	groups = explain.Groups(r)
-	if !slices.ContainsFunc(groups, func(g explain.Group) bool { return g.Kind != "unattributed" }) {
+	if !slices.ContainsFunc(groups, func(g explain.Group) bool { return g.Kind != "unattributed" && g.Kind != "client-limit" }) {
 		return nil, nil
 	}
 	for _, g := range groups {
@@ -50,20 +50,23 @@ func (s *sheet) causes() {
 	}
 }
 
-// maxEvidence bounds the events that are listed of one cause.
-const maxEvidence = 20
+// maxEvidence is how many events of a kind and subject are listed of one cause: each lost connection has its own.
+const maxEvidence = 2
 
 // evidenceOf writes the events of a cause, a line each.
 func evidenceOf(r record.Record, g explain.Group) (lines []string) {
-	for i, id := range g.Evidence {
-		if i == maxEvidence {
-			return append(lines, fmt.Sprintf("and %s more, in the record", figure.Plural(len(g.Evidence)-i, "event")))
-		}
+	left, kinds := 0, map[string]int{}
+	for _, id := range g.Evidence {
 		j := slices.IndexFunc(r.Events, func(e record.Event) bool { return e.ID == id })
 		if j < 0 {
 			continue
 		}
 		e := r.Events[j]
+		kind := string(e.Kind) + e.Subject
+		if kinds[kind]++; kinds[kind] > maxEvidence {
+			left++
+			continue
+		}
 		mark := ""
 		if e.Bound == record.Upper {
 			mark = "≤ "
@@ -80,6 +83,9 @@ func evidenceOf(r record.Record, g explain.Group) (lines []string) {
 			line += "  (" + strings.Join(detail, ", ") + ")"
 		}
 		lines = append(lines, line)
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more of these kinds, in the record", figure.Plural(left, "event")))
 	}
 	return lines
 }

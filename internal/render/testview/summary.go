@@ -29,9 +29,11 @@ func Summary(w io.Writer, in render.Input, o render.Opts) error {
 	s.doubts()
 	if in.Path != "" {
 		s.line("")
-		s.line(s.k.Dim("record  ") + s.k.Plain(in.Path))
-		if !o.Verbose && len(s.r.Failures) > 0 {
-			s.line(s.k.Dim("        report -v PATH tells what is known of each failure's cause"))
+		const more = "  (report -v tells of each failure)"
+		if !o.Verbose && len(s.r.Failures) > 0 && len("record  "+in.Path+more) <= s.width {
+			s.line(s.k.Dim("record  ") + s.k.Plain(in.Path) + s.k.Dim(more))
+		} else {
+			s.line(s.k.Dim("record  ") + s.k.Plain(in.Path))
 		}
 	}
 	_, err := io.WriteString(w, s.b.String())

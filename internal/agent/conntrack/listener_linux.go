@@ -34,6 +34,9 @@ type Listener struct {
 
 	mu   sync.Mutex
 	gaps []Gap
+
+	// setting keeps filter and the kernel's the same.
+	setting sync.Mutex
 }
 
 // Open begins to listen. What happens from now on waits in the socket for Read. An *Unseen says why a namespace's events cannot be had.
@@ -145,6 +148,8 @@ func (l *Listener) TellsOld() bool { return l.tellsOld }
 
 // SetFilter replaces the filter at once. Messages that wait already are held to it as well.
 func (l *Listener) SetFilter(f Filter) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
 	f = f.clone()
 	var err error
 	for _, program := range programs(f, l.updates) {

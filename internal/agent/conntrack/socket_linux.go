@@ -139,6 +139,9 @@ func nothing() {}
 // ask sends one request and gives each message of the answer, up to its end, to visit. A dump's end is NLMSG_DONE; that of
 // another answer is its acknowledgement, which the request must ask for. The error of the kernel's answer is a syscall.Errno. After an error the socket may not be asked again.
 func (s *socket) ask(ctx context.Context, message []byte, visit func(h header, payload []byte) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // a short answer would be there before the wait for it is ended
+	}
 	undo, err := s.until(ctx)
 	if err != nil {
 		return err

@@ -21,9 +21,11 @@ type sockets struct {
 	// proc shows the node's processes; link is what their ns/net says if they are in the namespace.
 	proc, link string
 
-	mu sync.Mutex
 	// table is /proc/net/netlink of the namespace. It stays that namespace's, whichever thread reads it.
-	table *os.File
+	table   *os.File
+	reading sync.Mutex
+
+	mu sync.Mutex // for all that follows
 	// seen is the last holder of each port id.
 	seen map[uint32]holder
 	// numbered are answers by number, which take long to find.
@@ -79,6 +81,8 @@ type row struct {
 
 // rows reads the table's sockets of netfilter.
 func (s *sockets) rows() ([]row, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	b, err := io.ReadAll(io.NewSectionReader(s.table, 0, math.MaxInt64))
 	if err != nil {
 		return nil, fmt.Errorf("read the table of netlink sockets: %w", err)
@@ -109,10 +113,8 @@ func parseRows(b []byte) []row {
 	return rows
 }
 
-// drops gives how many messages the socket lost since it was opened, modulo 2^32.
+// drops gives how many messages the socket lost since it was opened, modulo 2^32. It waits for no search for owners.
 func (s *sockets) drops(portID uint32) (uint32, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	rows, err := s.rows()
 	if err != nil {
 		return 0, false

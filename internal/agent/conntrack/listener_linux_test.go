@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 // patience bounds every wait of these tests: what is waited for takes milliseconds.
@@ -30,12 +31,10 @@ type place struct {
 // newPlace makes one in which connections to port 8080 of the loopback addresses are served by port 9090, and which tracks connections.
 func newPlace(t *testing.T) place {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
-	}
+	testkit.Require(t, testkit.Root, testkit.Program("nft"))
 	nft, err := exec.LookPath("nft")
 	if err != nil {
-		t.Skip("needs the program nft, to make a namespace track connections: ", err)
+		t.Fatal(err)
 	}
 	p := place{t: t}
 	err = onThread(func() error {

@@ -163,7 +163,13 @@ func (f *agentFlag) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.mode, "agent", agentAuto, "evidence from the nodes' kernels: auto (where agents are installed; a local cluster gets them), required, or none")
 }
 
-func (f *agentFlag) check() error { return oneOf("agent", f.mode, agentAuto, agentRequired, agentNone) }
+// check also fills what a command without the flag leaves empty.
+func (f *agentFlag) check() error {
+	if f.mode == "" {
+		f.mode = agentAuto
+	}
+	return oneOf("agent", f.mode, agentAuto, agentRequired, agentNone)
+}
 
 // agents gives what lists a cluster's agents for a trial; nil for none. A local cluster gets them now.
 func (a *app) agents(ctx context.Context, f agentFlag, on *chosen, image string) (evidence.Lister, error) {

@@ -54,7 +54,7 @@ func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport
 		close(s.ended)
 	}()
 	if err := s.greet(ctx, version); err != nil {
-		s.letGo()
+		s.Abandon()
 		return nil, err
 	}
 	return s, nil
@@ -150,8 +150,12 @@ func (s *Session) answer(ctx context.Context) (word, error) {
 	}
 }
 
-// askTimeout bounds one question.
-const askTimeout = 15 * time.Second
+const (
+	// PingEvery is how often an agent is to hear that its harness is there: it ends by itself when that is silent for some of them.
+	PingEvery = time.Minute
+	// askTimeout bounds one question.
+	askTimeout = 15 * time.Second
+)
 
 // ask puts one question and waits for its answer. One that is given up ends the session, as its answer might still come.
 func (s *Session) ask(ctx context.Context, o order, want string) (w word, err error) {
@@ -240,23 +244,15 @@ func (s *Session) End(ctx context.Context) (lost map[string]uint64, cost Cost, e
 	if w.Cost != nil {
 		cost = *w.Cost
 	}
-	s.letGo()
+	s.Abandon()
 	if err != nil {
 		return nil, cost, fmt.Errorf("ending the agent's session: %w", err)
 	}
 	return w.Lost, cost, nil
 }
 
-// Ended is closed when the agent is gone; Err says why then.
-func (s *Session) Ended() <-chan struct{} { return s.ended }
-
-// Err is why the agent's words ended; only after Ended.
-func (s *Session) Err() error { return s.err }
-
 // Abandon ends the session without a last word; safe to call twice.
-func (s *Session) Abandon() { s.letGo() }
-
-func (s *Session) letGo() {
+func (s *Session) Abandon() {
 	s.once.Do(func() {
 		_ = s.transport()
 		<-s.ended

@@ -101,7 +101,10 @@ func (w *watch) listening(e *kernel.Event) {
 }
 
 // TCP states of include/net/tcp_states.h.
-const stateFinWait1 = 4
+const (
+	stateFinWait1 = 4
+	stateListen   = 10
+)
 
 // connection remembers what happened to one connection.
 func (w *watch) connection(e *kernel.Event) {
@@ -123,7 +126,7 @@ func (w *watch) connection(e *kernel.Event) {
 		}
 	case kernel.ResetSent:
 		t.kind = resetSent
-		n.how, n.comm = "socket", e.Reason
+		n.how, n.reason = "socket", e.Reason
 		switch {
 		case e.ByRule:
 			n.how = "rule"
@@ -149,5 +152,3 @@ func (w *watch) connection(e *kernel.Event) {
 	}
 	w.memory.keep(t, two, n)
 }
-
-const stateListen = 10

@@ -52,10 +52,11 @@ const (
 
 // note is what else is told of a trace; few differ.
 type note struct {
-	// by, comm and pid: who deleted an entry. how: how a socket was closed, or that no socket was there.
+	// by, comm and pid: who deleted an entry. how: how a socket was closed, or that no socket was there. reason: the kernel's for a reset.
 	by, comm string
 	pid      uint32
 	how      string
+	reason   string
 	podUID   string
 	// icmp is type and code, and to whom it went.
 	icmpType, icmpCode uint8
@@ -186,8 +187,8 @@ func (m *memory) fact(t *trace, ends [4]netip.AddrPort) Fact {
 	case resetSent:
 		e.Kind = record.ResetSent
 		e.Detail["socket"], e.Detail["by_rule"] = n.how == "socket", n.how == "rule"
-		if n.comm != "" {
-			e.Detail["reason"] = n.comm
+		if n.reason != "" {
+			e.Detail["reason"] = n.reason
 		}
 	case resetReceived:
 		e.Kind = record.ResetReceived

@@ -20,8 +20,9 @@ func (w *watch) startKernel(ctx context.Context) {
 	w.firstPIDs = ownNs("pid") == firstPIDNs
 	t, err := kernel.Open(kernel.Options{})
 	if err != nil {
-		w.sights = append(w.sights, Sight{Name: SightSignals, Why: err.Error()}, Sight{Name: SightExits, Why: err.Error()}, Sight{Name: SightListeners, Why: err.Error()},
-			Sight{Name: SightSockets, Why: err.Error()}, Sight{Name: SightResets, Why: err.Error()}, Sight{Name: SightICMP, Why: err.Error()}, Sight{Name: SightDeleters, Why: err.Error()})
+		for _, k := range kernelEvidence {
+			w.sights = append(w.sights, Sight{Name: k.name, Why: err.Error()})
+		}
 		return
 	}
 	w.tracer = t
@@ -37,17 +38,24 @@ func (w *watch) startKernel(ctx context.Context) {
 	})
 }
 
+// kernelEvidence is which events of the kernel make each kind of evidence.
+var kernelEvidence = []struct {
+	name  string
+	kinds []kernel.Kind
+}{
+	{SightSignals, []kernel.Kind{kernel.SignalSent}},
+	{SightExits, []kernel.Kind{kernel.ProcessExited}},
+	{SightListeners, []kernel.Kind{kernel.ListenerClosed, kernel.UDPClosed}},
+	{SightSockets, []kernel.Kind{kernel.SocketState}},
+	{SightResets, []kernel.Kind{kernel.ResetSent, kernel.ResetReceived}},
+	{SightICMP, []kernel.Kind{kernel.ICMPSent}},
+	{SightDeleters, []kernel.Kind{kernel.EntryDeleted}},
+}
+
 // kernelSights sums up the tracer's sources by the kind of evidence: seen where one of its sources is, and why the others are not.
 func kernelSights(sources []kernel.Sight) []Sight {
 	var sights []Sight
-	for _, k := range []struct {
-		name  string
-		kinds []kernel.Kind
-	}{
-		{SightSignals, []kernel.Kind{kernel.SignalSent}}, {SightExits, []kernel.Kind{kernel.ProcessExited}},
-		{SightListeners, []kernel.Kind{kernel.ListenerClosed, kernel.UDPClosed}}, {SightSockets, []kernel.Kind{kernel.SocketState}},
-		{SightResets, []kernel.Kind{kernel.ResetSent, kernel.ResetReceived}}, {SightICMP, []kernel.Kind{kernel.ICMPSent}}, {SightDeleters, []kernel.Kind{kernel.EntryDeleted}},
-	} {
+	for _, k := range kernelEvidence {
 		s := Sight{Name: k.name}
 		var how, why []string
 		for _, from := range sources {

@@ -24,9 +24,8 @@ const (
 	tellEvery = 100 * time.Millisecond
 	// lookEvery is how often the processes and netlink sockets of the node are looked at, so that a number has a name.
 	lookEvery = time.Second
-	// harnessPatience is how long the harness may say nothing: it asks for the clock every harnessPings.
-	harnessPatience = 5 * time.Minute
-	harnessPings    = time.Minute
+	// harnessPatience is how long the harness may say nothing: some of its PingEvery.
+	harnessPatience = 5 * PingEvery
 	// partsPatience bounds the end of a session.
 	partsPatience = 3 * time.Second
 	// maxStrays bounds what is told of processes that are not their containers' first: probes and hooks, a server that forks.

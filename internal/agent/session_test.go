@@ -84,7 +84,7 @@ func TestSessionEndsWithItsInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.letGo()
+	s.Abandon()
 	select {
 	case err := <-served:
 		if err != nil {

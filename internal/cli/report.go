@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,15 +100,12 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	flows, tests := set, []render.Input(nil)
-	if slices.ContainsFunc(set, func(in render.Input) bool { return in.Record.IsTest() }) {
-		flows = nil
-		for _, in := range set {
-			if in.Record.IsTest() {
-				tests = append(tests, in)
-			} else {
-				flows = append(flows, in)
-			}
+	var flows, tests []render.Input
+	for _, in := range set {
+		if in.Record.IsTest() {
+			tests = append(tests, in)
+		} else {
+			flows = append(flows, in)
 		}
 	}
 	if len(set) == 1 && (output != "markdown" || len(tests) == 1) {

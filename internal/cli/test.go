@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,7 +126,7 @@ func (t *tester) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	t.agents, err = t.app.agents(ctx, t.opts.agentFlag, on, t.opts.image)
+	t.agents, err = t.app.agents(ctx, t.opts.agentFlag, on, cmp.Or(t.spec.Config.Image, t.opts.image))
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/agent"
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/vantage"
@@ -24,8 +25,6 @@ import (
 const (
 	// dialTimeout bounds the beginning of a session.
 	dialTimeout = 15 * time.Second
-	// pingEvery is how often an agent hears that the harness is there: it ends by itself when that is silent.
-	pingEvery = time.Minute
 	// maxPairs bounds what is asked for, and with it the record: each connection found is some events.
 	maxPairs = 20_000
 	// rounds of Find: what the client knows of its connection, then what the entry found tells of its other side, and once more behind a second translation.
@@ -199,17 +198,18 @@ func (at *node) there() bool {
 	return at.session != nil && at.record.Ended == ""
 }
 
-// Missing lists the nodes that have no session, each with the reason.
-func (n *Nodes) Missing() (why []string) {
+// Demand is the error of a trial that must have the evidence of every node; nil where each has its session.
+func (n *Nodes) Demand() error {
+	why := ""
 	if n == nil {
-		return []string{"no agents are installed"}
+		why = "no agents are installed"
+	} else if i := slices.IndexFunc(n.nodes, func(at *node) bool { return !at.there() }); i >= 0 {
+		why = "node " + n.nodes[i].name + ": " + n.nodes[i].record.Ended
 	}
-	for _, at := range n.nodes {
-		if !at.there() {
-			why = append(why, "node "+at.name+": "+at.record.Ended)
-		}
+	if why == "" {
+		return nil
 	}
-	return why
+	return fault.Unmet("agent", "every node must have its agent", why, "drainproof agent install, or leave --agent out")
 }
 
 func (n *Nodes) lose(at *node, err error) {
@@ -233,7 +233,7 @@ func (n *Nodes) See(e record.Event) {
 
 // follow tells agents of Pods as they come, and that the harness is still there.
 func (n *Nodes) follow(ctx context.Context) {
-	alive := time.NewTicker(pingEvery)
+	alive := time.NewTicker(agent.PingEvery)
 	defer alive.Stop()
 	for {
 		select {
@@ -275,6 +275,13 @@ func (n *Nodes) Find(ctx context.Context, pairs []agent.Pair) (left int) {
 	if n == nil {
 		return 0
 	}
+	// Requests on one connection fail together.
+	once := map[agent.Pair]bool{}
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p agent.Pair) bool {
+		known := once[p]
+		once[p] = true
+		return known
+	})
 	if left = len(pairs) - maxPairs; left > 0 {
 		pairs = pairs[:maxPairs]
 	}

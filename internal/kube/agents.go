@@ -197,10 +197,8 @@ func (c *Cluster) UninstallAgents(ctx context.Context, timeout time.Duration) (w
 func agentSet(image string) *appsv1.DaemonSet {
 	marks := map[string]string{labelAgent: "true"}
 	pod := podSpec(container(nameAgent, image, []string{"agent", "hold"}))
-	pod.HostPID, pod.HostNetwork = true, true
-	pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0))}
-	pod.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true), ReadOnlyRootFilesystem: new(true)}
+	ofNode(&pod)
+	pod.HostNetwork = true
 	pod.TerminationGracePeriodSeconds = new(int64(1))
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: NamespaceAgents, Name: nameAgent, Labels: marks},

@@ -66,9 +66,14 @@ func killerPod(namespace, trial, image, node string) *corev1.Pod {
 	pod.Name, pod.Labels = NameKiller, labelsOf(trial, NameKiller)
 	s := &pod.Spec
 	s.NodeName, s.NodeSelector, s.Affinity = node, nil, nil
+	ofNode(s)
+	return pod
+}
+
+// ofNode makes a Pod one of its node: privileged, in the node's process namespace, kept away by no taint.
+func ofNode(s *corev1.PodSpec) {
 	s.HostPID = true
 	s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	s.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0))}
 	s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true), ReadOnlyRootFilesystem: new(true)}
-	return pod
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/drainproof/drainproof/internal/osthread"
 )
 
 // readyLimit bounds each wait of Up. A cluster takes 10 to 25 s on 2 cores; a
@@ -313,7 +315,7 @@ func (b *builder) waitReady(ctx context.Context, limit time.Duration) error {
 
 // dialFrom connects from a network namespace, and hangs up.
 func dialFrom(ctx context.Context, netns string, to netip.AddrPort) error {
-	return onThread(func() error {
+	return osthread.Run(func() error {
 		if err := enterNetns(netns); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/drainproof/drainproof/internal/osthread"
 )
 
 // conntrackKey appears in a network namespace once the kernel tracks connections.
@@ -19,7 +21,7 @@ func conntrackReady(ctx context.Context, p plan, n nodePlan) error {
 		return fmt.Errorf("node %s does not run", n.Name)
 	}
 	there := func() error {
-		return onThread(func() error {
+		return osthread.Run(func() error {
 			if err := enterNode(holder.PID); err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/fault"
+	"github.com/drainproof/drainproof/internal/osthread"
 )
 
 // importImage gives an archive to a node's containerd. It tries again while
@@ -46,7 +47,7 @@ func ctrImport(ctx context.Context, holder int, archive, snapshotter string) (st
 		return "", err
 	}
 	var out bytes.Buffer
-	err = onThread(func() error {
+	err = osthread.Run(func() error {
 		if err := enterNode(holder); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
 
+	"github.com/drainproof/drainproof/internal/osthread"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
@@ -307,7 +308,7 @@ func TestThreadsKeepTheirNamespaces(t *testing.T) {
 	}
 	before := inode()
 	var within uint64
-	err := onThread(func() error {
+	err := osthread.Run(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -320,7 +321,7 @@ func TestThreadsKeepTheirNamespaces(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			if err := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
+			if err := osthread.Run(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
 				t.Error(err)
 			}
 			if inode() != before {

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/drainproof/drainproof/internal/osthread"
 )
 
 // usedPrefixes lists what the host's own network namespace has addresses in or routes to.
@@ -216,7 +218,7 @@ func (h *nsHandle) route(link string, to netip.Prefix, via netip.Addr) error {
 }
 
 func (h *nsHandle) sysctl(values map[string]string) error {
-	return onThread(func() error {
+	return osthread.Run(func() error {
 		if err := enterNetns(h.name); err != nil {
 			return err
 		}
@@ -249,7 +251,7 @@ func makeNetns(name string) (*nsHandle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make network namespace %s: %w", name, err)
 	}
-	err = onThread(func() error {
+	err = osthread.Run(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}

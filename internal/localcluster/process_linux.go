@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drainproof/drainproof/internal/osthread"
 )
 
 // pidRecord is a pid file: a number alone would mean another process once it is used again.
@@ -80,7 +82,7 @@ func deadProcesses(p plan) []process {
 // start starts one program of a node, detached from the caller: in the node's
 // namespaces and cgroup, a session of its own, with a log file.
 func start(p plan, n nodePlan, name string) error {
-	err := onThread(func() error { return startOnThread(p, n, name) })
+	err := osthread.Run(func() error { return startOnThread(p, n, name) })
 	if err != nil {
 		return fmt.Errorf("start %s of node %s: %w", name, n.Name, err)
 	}

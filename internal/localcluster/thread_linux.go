@@ -4,29 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
-
-// onThread runs f on a thread that nothing else will ever run on, so that f
-// may change the thread's namespaces and cgroups. What f starts inherits them.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			// The process's first thread would stay where it was taken until
-			// the process ends. While it is held here, another runs f.
-			defer runtime.UnlockOSThread()
-			done <- onThread(f)
-			return
-		}
-		// Never unlocked: the runtime ends the thread with the goroutine.
-		done <- f()
-	}()
-	return <-done
-}
 
 const netnsDir = "/run/netns"
 

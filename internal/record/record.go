@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema names the format of a record; readers refuse what they do not know.
 const Schema = "drainproof.dev/record/v1"
@@ -197,6 +200,24 @@ type Source struct {
 	Gaps []Gap `json:"gaps"`
 	// Ended says why it ended before the trial did; empty when it did not.
 	Ended string `json:"ended"`
+}
+
+// Troubles says of sources that were not listening all the time what a record is to tell. What a trial lacks without it is missing; a node's
+// agent only adds to a trial, so that its troubles are notes: what needs it is unattributed.
+func Troubles(sources []Source) (missing, notes []string) {
+	for _, s := range sources {
+		to := &missing
+		if EventFrom(s.Name).AtNodes() {
+			to = &notes
+		}
+		for _, g := range s.Gaps {
+			*to = append(*to, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
+		}
+		if s.Ended != "" {
+			*to = append(*to, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
+		}
+	}
+	return missing, notes
 }
 
 // Gap is an interval in which a source may have missed events.

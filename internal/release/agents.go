@@ -6,7 +6,6 @@ import (
 
 	"github.com/drainproof/drainproof/internal/agent"
 	"github.com/drainproof/drainproof/internal/evidence"
-	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 )
@@ -18,8 +17,10 @@ func (r *running) startAgents(ctx context.Context) error {
 	if r.nodes, err = evidence.Open(ctx, r.deps.Agents, r.journal, r.spec.Tool.Version); err != nil {
 		r.note("No agent was asked for evidence: %v.", err)
 	}
-	if why := r.nodes.Missing(); r.deps.RequireAgents && len(why) > 0 {
-		return fault.Unmet("agent", "every node must have its agent", why[0], "drainproof agent install, or leave --agent out")
+	if r.deps.RequireAgents {
+		if err := r.nodes.Demand(); err != nil {
+			return err
+		}
 	}
 	fronts, ports := r.underTest()
 	var pods []evidence.Pod
@@ -60,11 +61,9 @@ func (r *running) askAgents(ctx context.Context) {
 	}
 	r.say("asking the nodes' agents what they saw of the failures")
 	r.tally.mu.Lock()
-	seen := map[agent.Pair]bool{}
 	var pairs []agent.Pair
 	for _, f := range r.tally.failures {
-		if p, ok := evidence.Connection(r.protocol(), f.Local, f.Remote); ok && !seen[p] {
-			seen[p] = true
+		if p, ok := evidence.Connection(r.protocol(), f.Local, f.Remote); ok {
 			pairs = append(pairs, p)
 		}
 	}

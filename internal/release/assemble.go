@@ -21,18 +21,8 @@ func (r *running) assemble() {
 	zero := r.zero()
 	rec.Events = r.journal.Events(zero)
 	rec.Sources = r.journal.Sources(zero)
-	for _, s := range rec.Sources {
-		to := &rec.Missing
-		if record.EventFrom(s.Name).AtNodes() {
-			to = &rec.Notes // what needs it is unattributed
-		}
-		for _, g := range s.Gaps {
-			*to = append(*to, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
-		}
-		if s.Ended != "" {
-			*to = append(*to, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
-		}
-	}
+	missing, notes := record.Troubles(rec.Sources)
+	rec.Missing, rec.Notes = append(rec.Missing, missing...), append(rec.Notes, notes...)
 	r.assembleRequests(zero)
 	record.Derive(rec)
 	if r.tally.broken != "" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/drainproof/drainproof/internal/agent"
 	"github.com/drainproof/drainproof/internal/evidence"
-	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/probe"
 	"github.com/drainproof/drainproof/internal/record"
 )
@@ -19,8 +18,10 @@ func (r *running) startAgents(ctx context.Context, t targets) error {
 	if r.nodes, err = evidence.Open(ctx, r.deps.Agents, r.journal, r.spec.Tool.Version); err != nil {
 		r.rec.Notes = append(r.rec.Notes, fmt.Sprintf("No agent was asked for evidence: %v.", err))
 	}
-	if why := r.nodes.Missing(); r.deps.RequireAgents && len(why) > 0 {
-		return fault.Unmet("agent", "every node must have its agent", why[0], "drainproof agent install, or leave --agent out")
+	if r.deps.RequireAgents {
+		if err := r.nodes.Demand(); err != nil {
+			return err
+		}
 	}
 	ports := []agent.Port{{Protocol: agent.TCP, Port: probe.PortTCP}, {Protocol: agent.UDP, Port: probe.PortUDP}}
 	var fronts []agent.Front

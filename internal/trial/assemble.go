@@ -20,18 +20,8 @@ func (r *running) assemble() {
 	zero := r.zero()
 	r.rec.Events = r.journal.Events(zero)
 	r.rec.Sources = r.journal.Sources(zero)
-	for _, s := range r.rec.Sources {
-		to := &r.rec.Missing
-		if record.EventFrom(s.Name).AtNodes() {
-			to = &r.rec.Notes // what needs it is unattributed
-		}
-		for _, g := range s.Gaps {
-			*to = append(*to, fmt.Sprintf("source %s was not listening for a time: %s", s.Name, g.Why))
-		}
-		if s.Ended != "" {
-			*to = append(*to, fmt.Sprintf("source %s ended early: %s", s.Name, s.Ended))
-		}
-	}
+	missing, notes := record.Troubles(r.rec.Sources)
+	r.rec.Missing, r.rec.Notes = append(r.rec.Missing, missing...), append(r.rec.Notes, notes...)
 	r.assembleFlows(zero)
 	record.Derive(r.rec)
 	explain.Attribute(r.rec)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/osthread"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
@@ -37,7 +38,7 @@ func newPlace(t *testing.T) place {
 		t.Fatal(err)
 	}
 	p := place{t: t}
-	err = onThread(func() error {
+	err = osthread.Run(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}

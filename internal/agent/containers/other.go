@@ -15,3 +15,4 @@ func (*Map) See(int, int64) (Container, bool)        { return Container{}, false
 func (*Map) Lookup(_, _, _ uint32) (Container, bool) { return Container{}, false }
 func (*Map) PodByNetNs(uint32) (Pod, bool)           { return Pod{}, false }
 func (*Map) Pods() []Pod                             { return nil }
+func (*Map) Containers(string) []Container           { return nil }

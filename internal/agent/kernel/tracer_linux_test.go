@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/drainproof/drainproof/internal/osthread"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
@@ -176,16 +176,6 @@ func TestKilledTracerLeavesNothing(t *testing.T) {
 	unloads(t, added)
 }
 
-// onThread runs act on a thread that ends afterwards.
-func onThread(act func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		done <- act()
-	}()
-	return <-done
-}
-
 // seesNothing opens a tracer that can see nothing, and checks that it says so and works otherwise.
 func seesNothing(t *testing.T, why string) {
 	t.Helper()
@@ -223,7 +213,7 @@ func seesNothing(t *testing.T, why string) {
 
 func TestWithoutTypeInformation(t *testing.T) {
 	testkit.Require(t, testkit.Root, typeInformation)
-	if err := onThread(func() error {
+	if err := osthread.Run(func() error {
 		// A mount namespace of its own, in which the kernel's type information is hidden.
 		if err := errors.Join(
 			unix.Unshare(unix.CLONE_NEWNS),
@@ -241,7 +231,7 @@ func TestWithoutTypeInformation(t *testing.T) {
 
 func TestWithoutRights(t *testing.T) {
 	testkit.Require(t, testkit.Root, typeInformation)
-	if err := onThread(func() error {
+	if err := osthread.Run(func() error {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		if err := unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err != nil {
 			return err

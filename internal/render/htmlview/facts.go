@@ -242,7 +242,7 @@ func testedOf(r record.Record) []fact {
 		}
 	}
 	if w := r.Workload; w != nil {
-		add("Workload", fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), figure.Plural(w.Replicas, "replica"), strategyText(*w))
+		add("Workload", fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name), figure.Plural(w.Replicas, "replica"), page.Strategy(*w))
 		hook := "no preStop hook"
 		if w.PreStop != "" {
 			hook = "preStop " + w.PreStop
@@ -291,13 +291,6 @@ func testedOf(r record.Record) []fact {
 	add("Measured by", toolText(r.Tool), e.OS+"/"+e.Arch+" "+e.Kernel, figure.Plural(e.CPUs, "CPU"))
 	add("Record", r.ID, r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 	return list
-}
-
-func strategyText(w record.Workload) string {
-	if w.MaxUnavailable == "" && w.MaxSurge == "" {
-		return w.Strategy
-	}
-	return fmt.Sprintf("%s (maxUnavailable %s, maxSurge %s)", w.Strategy, cmp.Or(w.MaxUnavailable, "not set"), cmp.Or(w.MaxSurge, "not set"))
 }
 
 func hookText(c record.Config) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/render/page"
 )
 
 // model is the timeline of one trial: lanes over one axis, whose zero is the trigger. The drawings and the script show the same one.
@@ -192,7 +193,7 @@ func (m *model) losses() {
 	if u := m.r.Users; u != nil {
 		users = max(users, u.Total)
 	}
-	for _, o := range outcomesOf(got) {
+	for _, o := range page.Outcomes(got) {
 		m.lanes = append(m.lanes, lane{Group: "Clients", Label: string(o), Sub: figure.Count(got[o]) + " failed", Kind: failures, Outcome: string(o), Rows: max(users, 1)})
 	}
 }

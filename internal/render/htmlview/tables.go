@@ -55,19 +55,11 @@ func outcomesTable(r record.Record) table {
 	if r.Requests == nil {
 		return t
 	}
-	spans := map[record.RequestOutcome]*lost{}
-	for _, f := range r.Failures {
-		l := spans[f.Outcome]
-		if l == nil {
-			l = &lost{users: map[int]bool{}, first: f.PlannedTNs, last: f.PlannedTNs}
-			spans[f.Outcome] = l
-		}
-		l.add(f)
-	}
-	for _, o := range outcomesOf(r.Requests.Outcomes) {
+	lost := page.LostBy(r.Failures)
+	for _, o := range page.Outcomes(r.Requests.Outcomes) {
 		row := []string{string(o), figure.Count(r.Requests.Outcomes[o]), "", "", ""}
-		if l := spans[o]; l != nil {
-			copy(row[2:], []string{figure.Count(int64(len(l.users))), l.connection(), figure.Precise(l.first, l.last)})
+		if l, ok := lost[o]; ok {
+			copy(row[2:], l.Cells())
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -75,48 +67,6 @@ func outcomesTable(r record.Record) table {
 		t.Note = figure.Plural(int(n), "kept connection") + " ended between two requests and opened again; no request failed by that."
 	}
 	return t
-}
-
-// lost sums up the failures of one outcome.
-type lost struct {
-	users         map[int]bool
-	first, last   int64
-	fresh, reused int64
-}
-
-func (l *lost) add(f record.Failure) {
-	l.users[f.User] = true
-	l.first, l.last = min(l.first, f.PlannedTNs), max(l.last, f.PlannedTNs)
-	if f.Connection == record.ReusedConnection {
-		l.reused++
-	} else {
-		l.fresh++
-	}
-}
-
-func (l *lost) connection() string {
-	switch {
-	case l.reused > 0 && l.fresh > 0:
-		return fmt.Sprintf("%s new, %s reused", figure.Count(l.fresh), figure.Count(l.reused))
-	case l.reused > 0:
-		return "reused"
-	}
-	return "new"
-}
-
-// outcomesOf lists those that occurred: the good one, then the most frequent first.
-func outcomesOf(counts map[record.RequestOutcome]int64) []record.RequestOutcome {
-	list := slices.DeleteFunc(slices.Collect(maps.Keys(counts)), func(o record.RequestOutcome) bool { return counts[o] == 0 })
-	good := func(o record.RequestOutcome) int {
-		if o == record.OK {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(list, func(a, b record.RequestOutcome) int {
-		return cmp.Or(cmp.Compare(good(a), good(b)), cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	return list
 }
 
 // maxCauses is how many causes are told apart in their table.
@@ -261,7 +211,7 @@ func answersTable(r record.Record) table {
 	var list []answer
 	for _, c := range r.Requests.Instances {
 		a := answer{InstanceCount: c}
-		a.from, a.to, a.known = answered(r.Requests.Series, c.Instance)
+		a.from, a.to, a.known = page.Answered(r.Requests.Series, c.Instance)
 		list = append(list, a)
 	}
 	slices.SortStableFunc(list, func(a, b answer) int {
@@ -282,27 +232,6 @@ func answersTable(r record.Record) table {
 		t.Rows = append(t.Rows, []string{cmp.Or(a.Instance, "not known"), figure.Count(a.Total), figure.Count(a.Failed), from, to})
 	}
 	return t
-}
-
-// answered is from when to when an instance answered, to the width of a bucket.
-func answered(s *record.Series, instance string) (from, to int64, ok bool) {
-	if s == nil {
-		return 0, 0, false
-	}
-	i := slices.IndexFunc(s.Instances, func(x record.InstanceSeries) bool { return x.Instance == instance })
-	if i < 0 {
-		return 0, 0, false
-	}
-	for b, n := range s.Instances[i].Answered {
-		if n == 0 {
-			continue
-		}
-		if !ok {
-			from, ok = s.FromTNs+int64(b)*s.BucketNs, true
-		}
-		to = s.FromTNs + int64(b+1)*s.BucketNs
-	}
-	return from, to, ok
 }
 
 func failuresTable(r record.Record) table {

@@ -81,7 +81,7 @@ func comparisonTables(c verdict.Comparison) []page.Table {
 	})
 	row("p50", func(s verdict.Side) string { return spreadTimes(s.P50Each) })
 	row("p99", func(s verdict.Side) string { return spreadTimes(s.P99Each) })
-	for _, o := range outcomesOf(total(c)) {
+	for _, o := range page.Outcomes(total(c)) {
 		row(string(o), func(s verdict.Side) string { return figure.Count(s.Outcomes[o]) })
 	}
 	return []page.Table{changed, seen}

@@ -43,11 +43,7 @@ func workloadParts(r record.Record) []string {
 	}
 	parts := []string{triggerText(r) + " " + w.Kind + " " + w.Namespace + "/" + w.Name, figure.Plural(w.Replicas, "replica")}
 	if w.Strategy != "" {
-		strategy := w.Strategy
-		if w.MaxUnavailable != "" || w.MaxSurge != "" {
-			strategy += fmt.Sprintf(" (maxUnavailable %s, maxSurge %s)", cmp.Or(w.MaxUnavailable, "not set"), cmp.Or(w.MaxSurge, "not set"))
-		}
-		parts = append(parts, strategy)
+		parts = append(parts, page.Strategy(*w))
 	}
 	parts = append(parts, "grace "+figure.Setting(w.GraceNs))
 	if w.PreStop == "" {
@@ -128,14 +124,8 @@ func requests(r record.Record, all bool) page.Table {
 		return t
 	}
 	t.Note = requestsNote(r)
-	spans := map[record.RequestOutcome]*lost{}
-	for _, f := range r.Failures {
-		if spans[f.Outcome] == nil {
-			spans[f.Outcome] = &lost{users: map[int]bool{}, first: f.PlannedTNs, last: f.PlannedTNs}
-		}
-		spans[f.Outcome].add(f)
-	}
-	outcomes := outcomesOf(r.Requests.Outcomes)
+	lost := page.LostBy(r.Failures)
+	outcomes := page.Outcomes(r.Requests.Outcomes)
 	rest, restOutcomes := int64(0), 0
 	for i, o := range outcomes {
 		n := r.Requests.Outcomes[o]
@@ -144,8 +134,8 @@ func requests(r record.Record, all bool) page.Table {
 			continue
 		}
 		row := []string{string(o), figure.Count(n), "", "", ""}
-		if l := spans[o]; l != nil {
-			copy(row[2:], l.cells())
+		if l, ok := lost[o]; ok {
+			copy(row[2:], l.Cells())
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -153,34 +143,6 @@ func requests(r record.Record, all bool) page.Table {
 		t.Rows = append(t.Rows, []string{figure.Plural(restOutcomes, "other outcome"), figure.Count(rest), "", "", ""})
 	}
 	return t
-}
-
-// lost sums up the failures of one outcome.
-type lost struct {
-	users         map[int]bool
-	first, last   int64
-	fresh, reused int
-}
-
-func (l *lost) add(f record.Failure) {
-	l.users[f.User] = true
-	l.first, l.last = min(l.first, f.PlannedTNs), max(l.last, f.PlannedTNs)
-	if f.Connection == record.ReusedConnection {
-		l.reused++
-	} else {
-		l.fresh++
-	}
-}
-
-func (l *lost) cells() []string {
-	connection := "new"
-	switch {
-	case l.reused > 0 && l.fresh > 0:
-		connection = fmt.Sprintf("%s new, %s reused", figure.Count(int64(l.fresh)), figure.Count(int64(l.reused)))
-	case l.reused > 0:
-		connection = "reused"
-	}
-	return []string{figure.Count(int64(len(l.users))), connection, figure.Precise(l.first, l.last)}
 }
 
 func paintOutcome(k page.Ink, head, cell, s string) string {
@@ -194,23 +156,6 @@ func paintOutcome(k page.Ink, head, cell, s string) string {
 		return k.Yellow(s)
 	}
 	return k.Red(s)
-}
-
-// outcomesOf lists those that occurred: the good one, then the most frequent first; words that this version does not know last.
-func outcomesOf(counts map[record.RequestOutcome]int64) []record.RequestOutcome {
-	known := record.RequestOutcomes()
-	rank := func(o record.RequestOutcome) int {
-		if i := slices.Index(known, o); i >= 0 {
-			return i
-		}
-		return len(known)
-	}
-	list := slices.DeleteFunc(slices.Collect(maps.Keys(counts)), func(o record.RequestOutcome) bool { return counts[o] == 0 })
-	slices.SortFunc(list, func(a, b record.RequestOutcome) int {
-		good := func(o record.RequestOutcome) int { return min(rank(o), 1) }
-		return cmp.Or(cmp.Compare(good(a), good(b)), cmp.Compare(counts[b], counts[a]), cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
-	return list
 }
 
 func requestsNote(r record.Record) string {
@@ -308,7 +253,7 @@ func answers(r record.Record, all bool) page.Table {
 	list := slices.Clone(r.Requests.Instances)
 	// In order of their first answer: that is the order in which Pods took over from each other.
 	first := func(c record.InstanceCount) int64 {
-		if from, _, ok := answered(r.Requests.Series, c.Instance); ok {
+		if from, _, ok := page.Answered(r.Requests.Series, c.Instance); ok {
 			return from
 		}
 		return 1<<63 - 1
@@ -322,7 +267,7 @@ func answers(r record.Record, all bool) page.Table {
 			continue
 		}
 		when := ""
-		if from, to, ok := answered(r.Requests.Series, c.Instance); ok {
+		if from, to, ok := page.Answered(r.Requests.Series, c.Instance); ok {
 			when = figure.Setting(from) + " to " + figure.Setting(to)
 		}
 		t.Rows = append(t.Rows, []string{cmp.Or(c.Instance, "not known"), figure.Count(c.Total), figure.Count(c.Failed), when})
@@ -331,27 +276,6 @@ func answers(r record.Record, all bool) page.Table {
 		t.Rows = append(t.Rows, []string{figure.Plural(others, "other"), figure.Count(rest.Total), figure.Count(rest.Failed), ""})
 	}
 	return t
-}
-
-// answered is from when to when an instance answered, to the width of a bucket.
-func answered(s *record.Series, instance string) (from, to int64, ok bool) {
-	if s == nil {
-		return 0, 0, false
-	}
-	i := slices.IndexFunc(s.Instances, func(x record.InstanceSeries) bool { return x.Instance == instance })
-	if i < 0 {
-		return 0, 0, false
-	}
-	for b, n := range s.Instances[i].Answered {
-		if n == 0 {
-			continue
-		}
-		if !ok {
-			from, ok = s.FromTNs+int64(b)*s.BucketNs, true
-		}
-		to = s.FromTNs + int64(b+1)*s.BucketNs
-	}
-	return from, to, ok
 }
 
 // doubts lists what is missing and what a reader must know to trust the rest.

@@ -142,7 +142,7 @@ func between(sample []int64) string {
 }
 
 func worstOutcome(outcomes map[record.RequestOutcome]int64) string {
-	list := outcomesOf(outcomes)
+	list := page.Outcomes(outcomes)
 	if len(list) == 0 {
 		return "none"
 	}

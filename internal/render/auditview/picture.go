@@ -204,6 +204,9 @@ func (p picture) stretch(cells []cell, from, to int64, r rune, color string) {
 // unknown draws a question mark where a stretch begins, and dots as far as it may reach within the grace period.
 func (p picture) unknown(cells []cell, from int64) {
 	at := p.column(from)
+	if from < p.grace && at == p.wall {
+		at-- // what begins just before the end has its place before it
+	}
 	if at == p.wall {
 		if at+1 < p.columns {
 			cells[at+1] = cell{'?', red}

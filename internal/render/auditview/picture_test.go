@@ -95,6 +95,14 @@ func TestPictureKeepsItsPromises(t *testing.T) {
 	})
 }
 
+// A drain that may begin less than half a column before the SIGKILL is not hidden by it.
+func TestUnknownDrainJustBeforeTheEnd(t *testing.T) {
+	p := pictureOf(finding.Budget{GraceNs: 41e9, HookNs: ns(40e9)}, 20, blocks)
+	if drain := p.rows()[3]; drain.cells[p.wall-1].r != '?' {
+		t.Errorf("the drain is drawn as %v", drain.cells)
+	}
+}
+
 func TestHookWithoutAnEnd(t *testing.T) {
 	b := budgetOf("hook is cut off")
 	b.HookNs = ns(10000 * time.Hour)

@@ -19,6 +19,9 @@ type Heard struct {
 	Gap   func(Gap)
 }
 
+// errCutOff is the end of an agent's words of which nothing else is known, as where its node went down.
+var errCutOff = errors.New("it was cut off without a last word")
+
 // Session is the harness's end of one agent.
 type Session struct {
 	in        *jsonlines.Writer
@@ -36,8 +39,13 @@ type Session struct {
 	err     error
 	once    sync.Once
 
-	mu    sync.Mutex
-	found []Fact
+	// unfound is what the agent's last word told.
+	unfound []string
+
+	mu sync.Mutex
+	// gaveUp is why this end abandoned the session; nil where it did not.
+	gaveUp error
+	found  []Fact
 	// finding is the number of the question whose facts are gathered.
 	finding int
 }
@@ -48,7 +56,7 @@ func Dial(ctx context.Context, stdout io.Reader, stdin io.Writer, closeTransport
 	go func() {
 		err := jsonlines.Read(stdout, s.hear)
 		if err == nil {
-			err = io.ErrUnexpectedEOF
+			err = errCutOff
 		}
 		s.err = err
 		close(s.ended)
@@ -158,8 +166,8 @@ const (
 )
 
 // ask puts one question and waits for its answer. One that is given up ends the session, as its answer might still come.
-func (s *Session) ask(ctx context.Context, o order, want string) (w word, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (s *Session) ask(giving context.Context, o order, want string) (w word, err error) {
+	ctx, cancel := context.WithTimeout(giving, askTimeout)
 	defer cancel()
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -181,10 +189,16 @@ func (s *Session) ask(ctx context.Context, o order, want string) (w word, err er
 		w, err = s.answer(ctx)
 	}
 	switch {
-	case err != nil:
-		if ctx.Err() != nil {
-			s.Abandon()
+	case err != nil && ctx.Err() != nil:
+		if giving.Err() == nil {
+			err = fmt.Errorf("no answer to %q within %v", o.Do, askTimeout)
 		}
+		s.mu.Lock()
+		s.gaveUp = err
+		s.mu.Unlock()
+		s.Abandon()
+		return word{}, err
+	case err != nil:
 		return word{}, err
 	case w.Say == "refused":
 		return word{}, errors.New(w.Error)
@@ -248,7 +262,25 @@ func (s *Session) End(ctx context.Context) (lost map[string]uint64, cost Cost, e
 	if err != nil {
 		return nil, cost, fmt.Errorf("ending the agent's session: %w", err)
 	}
+	s.unfound = w.Unfound
 	return w.Lost, cost, nil
+}
+
+// Unfound lists the Pods that the agent was told of and never found, by UID, once End has succeeded: they never had a process on its node, or it was
+// gone before the agent looked.
+func (s *Session) Unfound() []string { return s.unfound }
+
+// Ended is closed when the agent says no more, whoever ended the session; Err then says why.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Err is why the agent says no more. It is to be called once Ended is closed.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gaveUp != nil {
+		return s.gaveUp
+	}
+	return s.err
 }
 
 // Abandon ends the session without a last word; safe to call twice.

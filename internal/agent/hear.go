@@ -17,7 +17,7 @@ func (w *watch) heard(e *kernel.Event) {
 		w.process(e)
 	case kernel.ListenerOpened, kernel.ListenerClosed, kernel.UDPClosed:
 		w.listening(e)
-	case kernel.SocketState, kernel.ResetSent, kernel.ResetReceived, kernel.ICMPSent, kernel.EntryDeleted:
+	case kernel.SocketState, kernel.ResetSent, kernel.ResetReceived, kernel.ICMPSent, kernel.EntryNew, kernel.EntryUpdated, kernel.EntryDeleted:
 		w.connection(e)
 	}
 }
@@ -54,6 +54,9 @@ func (w *watch) process(e *kernel.Event) {
 		}
 	}
 	w.say(f)
+	if e.Kind == kernel.ProcessExited && of.NsPID == 1 {
+		w.start(func() { w.leave(owner.PodUID) })
+	}
 }
 
 // stray counts a fact of a process that is not its container's first, and reports whether there were too many. That is told once, as a gap.
@@ -137,18 +140,31 @@ func (w *watch) connection(e *kernel.Event) {
 		t.kind = resetReceived
 	case kernel.ICMPSent:
 		t.kind, n.icmpType, n.icmpCode, n.icmpTo = icmpSent, e.Type, e.Code, e.Local.Addr()
-	case kernel.EntryDeleted:
+	case kernel.EntryNew, kernel.EntryUpdated, kernel.EntryDeleted:
 		if e.NetNs != w.ownNetNs {
 			return
 		}
-		t.kind, n.by = entryDeleted, "kernel"
-		switch {
-		case e.NetlinkPortID != 0:
-			n.by, n.comm, n.pid = "process", e.By.Comm, e.By.PID
-		case e.Expired:
-			n.by = "timeout"
-		}
+		t.kind, n = entryOf(e)
 		two = [4]netip.AddrPort{e.Original[0], e.Original[1], e.Reply[0], e.Reply[1]}
 	}
 	w.memory.keep(t, two, n)
+}
+
+// entryOf says what became of an entry, and of a deletion who did it, as far as that is known.
+func entryOf(e *kernel.Event) (traceKind, note) {
+	switch e.Kind {
+	case kernel.EntryNew:
+		return entryNew, note{}
+	case kernel.EntryUpdated:
+		return entryUpdated, note{}
+	}
+	switch {
+	case e.NetlinkPortID != 0:
+		return entryDeleted, note{by: "process", comm: e.By.Comm, pid: e.By.PID}
+	case e.Early:
+		return entryDeleted, note{by: "kernel"}
+	case e.Expired:
+		return entryDeleted, note{by: "timeout"}
+	}
+	return entryDeleted, note{}
 }

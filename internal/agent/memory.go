@@ -12,16 +12,21 @@ import (
 // for, so an entry is 32 bytes, its addresses are numbers in a table, and the oldest give way to new ones when it is full.
 type memory struct {
 	mu sync.Mutex
-	// ring is written from at on once it has reached its limit.
-	ring  []trace
-	limit int
-	at    int
+	// chunks hold kept traces in order, up to the limit; then they are overwritten from at on. All but the last chunk are full: what has been kept
+	// is never moved, which would take twice its room.
+	chunks [][]trace
+	kept   int
+	limit  int
+	at     int
 	// forgottenMonoNs is the time of the newest trace that gave way.
 	forgottenMonoNs int64
 	addrs           []netip.Addr
 	addrOf          map[netip.Addr]uint16
 	notes           []note
 	noteOf          map[note]uint16
+	// last is the note that was kept last, and its number: connections of one kind follow each other.
+	last       note
+	lastNumber uint16
 	// untold counts what could not be kept as a table was full.
 	untold uint64
 }
@@ -52,7 +57,8 @@ const (
 
 // note is what else is told of a trace; few differ.
 type note struct {
-	// by, comm and pid: who deleted an entry. how: how a socket was closed, or that no socket was there. reason: the kernel's for a reset.
+	// by, comm and pid: who deleted an entry. how: how a socket was closed, that no socket was there, or that the time of news of an entry is
+	// that of its receipt. reason: the kernel's for a reset.
 	by, comm string
 	pid      uint32
 	how      string
@@ -79,19 +85,33 @@ func (m *memory) keep(t trace, ends [4]netip.AddrPort, n note) {
 		}
 		t.hosts[i], t.ports[i] = host, e.Port()
 	}
-	var ok bool
-	if t.note, ok = number(&m.notes, m.noteOf, n); !ok {
-		m.untold++
+	if n != m.last {
+		is, ok := number(&m.notes, m.noteOf, n)
+		if !ok {
+			m.untold++
+			return
+		}
+		m.last, m.lastNumber = n, is
+	}
+	t.note = m.lastNumber
+	if m.kept < m.limit {
+		if m.kept == len(m.chunks)*chunkTraces {
+			m.chunks = append(m.chunks, make([]trace, min(chunkTraces, m.limit-m.kept)))
+		}
+		*m.trace(m.kept) = t
+		m.kept++
 		return
 	}
-	if len(m.ring) < m.limit {
-		m.ring = append(m.ring, t)
-		return
-	}
-	m.forgottenMonoNs = max(m.forgottenMonoNs, m.ring[m.at].monoNs)
-	m.ring[m.at] = t
+	oldest := m.trace(m.at)
+	m.forgottenMonoNs = max(m.forgottenMonoNs, oldest.monoNs)
+	*oldest = t
 	m.at = (m.at + 1) % m.limit
 }
+
+// chunkTraces makes a chunk of 256 KiB.
+const chunkTraces = 8 << 10
+
+func (m *memory) trace(i int) *trace { return &m.chunks[i/chunkTraces][i%chunkTraces] }
 
 // number gives what stands for v in a table.
 func number[T comparable](list *[]T, of map[T]uint16, v T) (uint16, bool) {
@@ -128,8 +148,8 @@ func (m *memory) find(pairs []Pair, told func(Fact)) (forgottenBeforeMonoNs int6
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range m.ring {
-		t := &m.ring[(m.at+i)%len(m.ring)]
+	for i := range m.kept {
+		t := m.trace((m.at + i) % m.kept)
 		ends := m.ends(t)
 		if want[keyOf(t.protocol, ends[0], ends[1])] || t.isEntry() && want[keyOf(t.protocol, ends[2], ends[3])] {
 			told(m.fact(t, ends))
@@ -160,6 +180,9 @@ func (m *memory) fact(t *trace, ends [4]netip.AddrPort) Fact {
 		set("original_destination", ends[1])
 		set("reply_source", ends[2])
 		set("reply_destination", ends[3])
+		if n.how == received {
+			e.Bound = record.Upper
+		}
 	case icmpSent:
 		set("source", ends[0])
 		set("destination", ends[1])
@@ -169,17 +192,14 @@ func (m *memory) fact(t *trace, ends [4]netip.AddrPort) Fact {
 	}
 	switch t.kind {
 	case entryNew:
-		e.Kind, e.Bound = record.ConntrackNew, record.Upper
+		e.Kind = record.ConntrackNew
 	case entryUpdated:
-		e.Kind, e.Bound = record.ConntrackUpdated, record.Upper
+		e.Kind = record.ConntrackUpdated
 	case entryDeleted:
 		e.Kind = record.ConntrackDeleted
 		e.Detail["by"] = n.by
 		if n.comm != "" {
 			e.Detail["by_comm"], e.Detail["by_pid"] = n.comm, n.pid
-		}
-		if n.how == received {
-			e.Bound = record.Upper
 		}
 	case socketClosed:
 		e.Kind = record.SocketClosed
@@ -206,7 +226,7 @@ func (m *memory) lost() uint64 {
 	return m.untold
 }
 
-// received marks a deletion of which only a message told, some time later.
+// received marks news of an entry whose time is that of its receipt, some time later.
 const received = "received"
 
 func protocolName(p uint8) string {

@@ -78,9 +78,9 @@ func TestMemoryFullTable(t *testing.T) {
 	if m.untold == 0 {
 		t.Error("nothing counted as untold")
 	}
-	kept := len(m.ring)
+	kept := m.kept
 	m.keep(trace{monoNs: 2, kind: resetSent, protocol: 6}, [4]netip.AddrPort{ap("10.0.0.5:1")}, note{})
-	if len(m.ring) != kept+1 {
+	if m.kept != kept+1 {
 		t.Error("an address that is known was not kept")
 	}
 }
@@ -88,5 +88,44 @@ func TestMemoryFullTable(t *testing.T) {
 func TestTraceIsSmall(t *testing.T) {
 	if n := unsafe.Sizeof(trace{}); n != 32 {
 		t.Errorf("a trace takes %d bytes; docs and memory's comment say 32", n)
+	}
+}
+
+// News of an entry whose time is that of its receipt happened then or before; where the kernel told when, it happened then.
+func TestMemoryTellsWhatItsTimesAre(t *testing.T) {
+	m := newMemory(100)
+	for i, kind := range []traceKind{entryNew, entryUpdated, entryDeleted} {
+		m.entry(int64(2*i), kind, "10.0.0.1:1000", "10.96.0.1:80", "10.0.1.5:8080", "10.0.0.1:1000", note{how: received})
+		m.entry(int64(2*i+1), kind, "10.0.0.1:1000", "10.96.0.1:80", "10.0.1.5:8080", "10.0.0.1:1000", note{})
+	}
+	facts, _ := m.all(Pair{6, ap("10.0.0.1:1000"), ap("10.96.0.1:80")})
+	if len(facts) != 6 {
+		t.Fatalf("%d facts, not 6", len(facts))
+	}
+	for i, f := range facts {
+		want := record.Exact
+		if i%2 == 0 {
+			want = record.Upper
+		}
+		if f.MonoNs != int64(i) || f.Event.Bound != want {
+			t.Errorf("fact %d, %s at %d, is %q; want %q", i, f.Event.Kind, f.MonoNs, f.Event.Bound, want)
+		}
+	}
+}
+
+func TestMemoryOfManyChunks(t *testing.T) {
+	const limit = 2*chunkTraces + 10
+	m := newMemory(limit)
+	for i := range limit + chunkTraces {
+		m.keep(trace{monoNs: int64(i), kind: resetSent, protocol: 6}, [4]netip.AddrPort{ap("10.0.0.5:1"), ap("10.0.0.6:2")}, note{})
+	}
+	facts, forgotten := m.all(Pair{6, ap("10.0.0.5:1"), ap("10.0.0.6:2")})
+	if len(facts) != limit || forgotten != chunkTraces-1 {
+		t.Fatalf("%d facts, forgotten up to %d; want %d and %d", len(facts), forgotten, limit, chunkTraces-1)
+	}
+	for i, f := range facts {
+		if f.MonoNs != int64(chunkTraces+i) {
+			t.Fatalf("fact %d is of %d, not %d", i, f.MonoNs, chunkTraces+i)
+		}
 	}
 }

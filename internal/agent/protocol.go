@@ -16,7 +16,7 @@ import (
 //	                                                    agent  {"say":"facts","facts":[...]}             as they happen
 //	                                                    agent  {"say":"gap","gap":{...}}                 as they are known
 //	harness  {"do":"find","id":4,"pairs":[...]}         agent  {"say":"facts","id":4,"facts":[...]} ... {"say":"found","id":4,"forgotten_before_mono_ns":0}
-//	harness  {"do":"end","id":5}                        agent  {"say":"ended","id":5,"lost":{...},"cost":{...}}; then the agent ends
+//	harness  {"do":"end","id":5}                        agent  {"say":"ended","id":5,"lost":{...},"unfound":["UID"],"cost":{...}}; then the agent ends
 //
 // An agent ends when its input does, and with it all that it had loaded into the kernel.
 const (
@@ -112,6 +112,8 @@ type word struct {
 	// ForgottenBeforeMonoNs: connections that ended before it may have been forgotten for want of room; 0 for none.
 	ForgottenBeforeMonoNs int64             `json:"forgotten_before_mono_ns,omitempty"`
 	Lost                  map[string]uint64 `json:"lost,omitempty"`
-	Cost                  *Cost             `json:"cost,omitempty"`
-	Error                 string            `json:"error,omitempty"`
+	// Unfound are UIDs of Pods that were named and never found.
+	Unfound []string `json:"unfound,omitempty"`
+	Cost    *Cost    `json:"cost,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }

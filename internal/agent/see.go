@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,10 +16,10 @@ import (
 )
 
 // startKernel attaches the programs, so that the first word says what they see.
-func (w *watch) startKernel(ctx context.Context) {
+func (w *watch) startKernel(ctx context.Context, ringBytes int) {
 	w.ownNetNs = ownNs("net")
 	w.firstPIDs = ownNs("pid") == firstPIDNs
-	t, err := kernel.Open(kernel.Options{})
+	t, err := kernel.Open(kernel.Options{RingBytes: ringBytes, Nap: 10 * tellEvery})
 	if err != nil {
 		for _, k := range kernelEvidence {
 			w.sights = append(w.sights, Sight{Name: k.name, Why: err.Error()})
@@ -28,7 +29,6 @@ func (w *watch) startKernel(ctx context.Context) {
 	w.tracer = t
 	w.sights = kernelSights(t.Sights())
 	if i := slices.IndexFunc(w.sights, func(s Sight) bool { return s.Name == SightDeleters && s.Seen }); i >= 0 {
-		w.deleters = true
 		w.exactDeletions = strings.Contains(w.sights[i].How, "nf_ct_delete")
 	}
 	w.start(func() {
@@ -99,7 +99,7 @@ func (w *watch) begin(ctx context.Context, what Watch) {
 }
 
 func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
-	o := conntrack.Options{}
+	o := conntrack.Options{NoDestroys: w.exactDeletions}
 	for protocol, list := range ports {
 		o.Filter.Protocols = append(o.Filter.Protocols, protocol)
 		o.Filter.Ports = append(o.Filter.Ports, list...)
@@ -111,30 +111,34 @@ func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
 		w.sights = append(w.sights, Sight{Name: SightConntrack, Why: "no port is known that the connections under test have"})
 		return
 	}
+	how := "ctnetlink events of the node's network namespace, read from their socket"
+	if w.tracer != nil {
+		o.Take = func(fd int) (bool, error) {
+			taken, err := w.tracer.TakeConntrack(fd)
+			if err != nil {
+				w.noDeleters(err.Error())
+			}
+			if taken {
+				how = "ctnetlink events of the node's network namespace, taken by a filter of their socket"
+			}
+			return taken, nil
+		}
+	}
 	l, err := conntrack.Open(o)
 	if err != nil {
 		w.noDeleters("conntrack's events, by which they are told here, are not seen")
 		w.sights = append(w.sights, Sight{Name: SightConntrack, Why: err.Error()})
 		return
 	}
-	if w.deleters && !w.exactDeletions {
-		cookie, err := l.Cookie()
-		if err == nil {
-			err = w.tracer.FollowConntrack(cookie)
-		}
-		if err != nil {
-			w.noDeleters(err.Error())
-		}
-	}
 	w.mu.Lock()
 	w.listener = l
 	w.mu.Unlock()
-	w.sights = append(w.sights, Sight{Name: SightConntrack, Seen: true, How: "ctnetlink events of the node's network namespace"})
+	w.sights = append(w.sights, Sight{Name: SightConntrack, Seen: true, How: how})
 	// Entries from before the session have no NEW; they count as of now, and may be older.
 	if entries, err := l.Dump(ctx); err == nil {
 		now := clock.MonoNs()
 		for _, e := range entries {
-			w.memory.keep(trace{monoNs: now, kind: entryNew, protocol: e.Protocol}, ends(e), note{})
+			w.memory.keep(trace{monoNs: now, kind: entryNew, protocol: e.Protocol}, ends(e), note{how: received})
 		}
 	}
 	w.start(func() {
@@ -146,12 +150,11 @@ func (w *watch) startConntrack(ctx context.Context, ports map[uint8][]uint16) {
 
 // noDeleters takes back that deletions are seen, where it takes conntrack's socket to see them: conntrack's own word on them has to do.
 func (w *watch) noDeleters(why string) {
-	if !w.deleters || w.exactDeletions {
+	if w.exactDeletions {
 		return
 	}
-	w.deleters = false
 	for i := range w.sights {
-		if w.sights[i].Name == SightDeleters {
+		if w.sights[i].Name == SightDeleters && w.sights[i].Seen {
 			w.sights[i].Seen, w.sights[i].How, w.sights[i].Why = false, "", why
 		}
 	}
@@ -161,38 +164,37 @@ func ends(e conntrack.Entry) [4]netip.AddrPort {
 	return [4]netip.AddrPort{e.Original[0], e.Original[1], e.Reply[0], e.Reply[1]}
 }
 
-// tracked takes one event of conntrack.
+// tracked takes one event of conntrack that came to its socket: where no program takes them there.
 func (w *watch) tracked(e *conntrack.Event) {
 	t, all := trace{monoNs: e.MonoNs, protocol: e.Entry.Protocol}, ends(e.Entry)
-	var n note
+	n := note{how: received}
 	switch e.Kind {
 	case conntrack.New:
 		t.kind = entryNew
 	case conntrack.Update:
 		t.kind = entryUpdated
 	case conntrack.Destroy:
-		if w.exactDeletions || w.deleters && e.PortID != 0 {
-			return // the kernel's own word has the time and the process
-		}
 		t.kind = entryDeleted
-		n.how = received
 		switch {
 		case e.PortID != 0:
-			n.by = "process"
-			portID := e.PortID // the event is the reader's again once this returns
-			// Who had that number is found beside this reader, whose socket may not wait.
-			w.start(func() {
-				if o, ok := w.connections().Whose(portID); ok && o.How != conntrack.ByNumber {
-					n.comm, n.pid = o.Comm, uint32(o.PID)
-				}
-				w.memory.keep(t, all, n)
-			})
+			w.deletedBy(e.PortID, t, all, n)
 			return
 		case e.Entry.TimeoutS > 0:
 			n.by = "kernel" // it had time left, and nobody asked
 		}
 	}
 	w.memory.keep(t, all, n)
+}
+
+// deletedBy remembers a deletion with who had that number, which is found beside the reader, whose socket may not wait.
+func (w *watch) deletedBy(portID uint32, t trace, ends [4]netip.AddrPort, n note) {
+	n.by = "process"
+	w.start(func() {
+		if o, ok := w.connections().Whose(portID); ok && o.How != conntrack.ByNumber {
+			n.comm, n.pid = o.Comm, uint32(o.PID)
+		}
+		w.memory.keep(t, ends, n)
+	})
 }
 
 func (w *watch) startRules(ctx context.Context, fronts []Front) {
@@ -231,6 +233,20 @@ func (w *watch) startRules(ctx context.Context, fronts []Front) {
 			w.blind(record.FromDataplane, err)
 		}
 	})
+}
+
+// catchUp takes what the kernel had to tell of connections until now: it wakes nobody for them.
+func (w *watch) catchUp() {
+	if w.tracer != nil {
+		if err := w.tracer.CatchUp(); err != nil && !errors.Is(err, kernel.ErrClosed) {
+			w.blind(record.FromKernel, err)
+		}
+	}
+	if l := w.connections(); l != nil {
+		if err := l.CatchUp(); err != nil && !errors.Is(err, os.ErrClosed) {
+			w.blind(record.FromConntrack, err)
+		}
+	}
 }
 
 // connections is the listener, nil before there is one.
@@ -298,5 +314,6 @@ func (w *watch) lost() map[string]uint64 {
 
 var kindNames = map[kernel.Kind]string{
 	kernel.SignalSent: "signals", kernel.ProcessExited: "exits", kernel.ListenerOpened: "listeners", kernel.ListenerClosed: "listeners", kernel.SocketState: "sockets",
-	kernel.ResetSent: "resets", kernel.ResetReceived: "resets", kernel.ICMPSent: "icmp", kernel.EntryDeleted: "deletions", kernel.UDPClosed: "listeners",
+	kernel.ResetSent: "resets", kernel.ResetReceived: "resets", kernel.ICMPSent: "icmp", kernel.UDPClosed: "listeners",
+	kernel.EntryDeleted: "deletions", kernel.EntryNew: "conntrack", kernel.EntryUpdated: "conntrack",
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// remembered is how many things that happened to connections are kept: 24 MiB of them.
 	remembered = 750_000
-	// tellEvery bounds how long a fact waits for others on its way out.
+	// tellEvery bounds how long a fact waits for others on its way out, and what the kernel tells of connections to be taken.
 	tellEvery = 100 * time.Millisecond
 	// lookEvery is how often the processes and netlink sockets of the node are looked at, so that a number has a name.
 	lookEvery = time.Second
@@ -32,23 +32,31 @@ const (
 	maxStrays = 5000
 )
 
+// Options of a session.
+type Options struct {
+	// Version is the program's, which the harness demands to be its own.
+	Version string
+	// RingBytes is the size of the buffer between the kernel and the agent; 0 for kernel.DefaultRingBytes.
+	RingBytes int
+}
+
 // Serve is one session: it obeys the harness on in and answers on out, until in ends, the harness says so, or ctx ends. Everything that it
 // loads or opens is gone when it returns. What cannot be seen is told, and no error.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) (err error) {
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &watch{
-		out: jsonlines.NewWriter(out), memory: newMemory(remembered), owners: containers.New(procRoot), fail: cancel, heardAt: time.Now(),
-		pods: pods{named: map[string]time.Time{}, networks: map[uint32]string{}, processes: map[uint32]string{}},
+		out: jsonlines.NewWriter(out), memory: newMemory(remembered), owners: containers.New(procRoot), fail: cancel, heardAt: time.Now(), blindness: map[record.EventFrom]string{},
+		pods: pods{named: map[string]time.Time{}, found: map[string]bool{}, networks: map[uint32]string{}, processes: map[uint32]string{}},
 	}
 	defer func() {
 		cancel()
 		w.close()
 		err = errors.Join(err, w.err())
 	}()
-	w.startKernel(ctx)
+	w.startKernel(ctx, o.RingBytes)
 	reading := clock.Read()
-	if err := w.out.Write(word{Say: "hello", Protocol: protocolVersion, Version: version, Clock: &reading, Sights: w.sights}); err != nil {
+	if err := w.out.Write(word{Say: "hello", Protocol: protocolVersion, Version: o.Version, Clock: &reading, Sights: w.sights}); err != nil {
 		return err
 	}
 	w.start(func() { w.tell(ctx) })
@@ -85,9 +93,9 @@ type watch struct {
 	sights   []Sight
 	// ownNetNs is the inode of the node's network namespace, the agent's own.
 	ownNetNs uint32
-	// exactDeletions: the kernel itself tells of every deletion of an entry, so that conntrack's own word is not needed; deleters: of
-	// those at least that a process asked for. Neither changes once there are events.
-	exactDeletions, deleters bool
+	// exactDeletions: the kernel itself tells of every deletion of an entry, so that conntrack's own word is not asked for. It does not
+	// change once there are events.
+	exactDeletions bool
 	// fronts are nil until there is something to watch.
 	fronts []Front
 	// firstPIDs: the numbers that the kernel tells are those of procRoot.
@@ -100,6 +108,8 @@ type watch struct {
 	pods  pods
 	// strays counts the facts of processes that are not their containers' first.
 	strays int
+	// blindness is what was last told of a source that is blind.
+	blindness map[record.EventFrom]string
 	// heardAt is when the harness last said something.
 	heardAt time.Time
 	closed  bool
@@ -164,9 +174,16 @@ func (w *watch) silence() time.Duration {
 	return time.Since(w.heardAt)
 }
 
-// blind tells that a source sees nothing from now on; the others go on.
+// blind tells that a source sees nothing from now on, once for each reason; the others go on.
 func (w *watch) blind(source record.EventFrom, err error) {
 	gap := Gap{Source: source, FromMonoNs: clock.MonoNs(), Why: err.Error()}
+	w.mu.Lock()
+	again := w.blindness[source] == gap.Why
+	w.blindness[source] = gap.Why
+	w.mu.Unlock()
+	if again {
+		return
+	}
 	if err := w.out.Write(word{Say: "gap", Gap: &gap}); err != nil {
 		w.broke(err)
 	}
@@ -236,6 +253,7 @@ func (w *watch) tell(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		w.catchUp() // the tracer looks by this timer; conntrack's listener looks by one of its own, too
 		due := time.Since(looked) > lookEvery
 		if due || w.awaited() {
 			w.look()
@@ -258,6 +276,7 @@ func (w *watch) tell(ctx context.Context) {
 }
 
 func (w *watch) answer(o order) error {
+	w.catchUp()
 	var facts []Fact
 	forgotten := w.memory.find(o.Pairs, func(f Fact) { facts = append(facts, f) })
 	if err := w.send(o.ID, facts); err != nil {
@@ -268,9 +287,10 @@ func (w *watch) answer(o order) error {
 
 // end tells the last facts and what was lost.
 func (w *watch) end(o order) error {
+	w.catchUp()
 	lost := w.lost()
 	cost := costNow()
-	if err := errors.Join(w.flush(), w.tellGaps(true), w.out.Write(word{Say: "ended", ID: o.ID, Lost: lost, Cost: &cost})); err != nil {
+	if err := errors.Join(w.flush(), w.tellGaps(true), w.out.Write(word{Say: "ended", ID: o.ID, Lost: lost, Unfound: w.unfound(), Cost: &cost})); err != nil {
 		return err
 	}
 	return errEnded

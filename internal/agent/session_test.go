@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func session(t *testing.T, version string, heard Heard) (*Session, chan error, e
 	wordsOut, wordsIn := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := Serve(context.Background(), ordersOut, wordsIn, version)
+		err := Serve(context.Background(), ordersOut, wordsIn, Options{Version: version})
 		wordsIn.CloseWithError(err)
 		ordersOut.Close()
 		served <- err
@@ -72,6 +73,9 @@ func TestSessionFromHelloToEnd(t *testing.T) {
 	lost, cost, err := s.End(ctx)
 	if err != nil || len(lost) != 0 || cost.CPUNs <= 0 {
 		t.Errorf("lost %v, cost %+v, %v", lost, cost, err)
+	}
+	if unfound := s.Unfound(); !slices.Equal(unfound, []string{"another", "no-such-pod"}) {
+		t.Errorf("Pods that were never found: %v", unfound)
 	}
 	if err := <-served; err != nil {
 		t.Errorf("the agent: %v", err)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -31,6 +33,8 @@ what a trial loads ends with it.
 
 On a local cluster "drainproof run" and "drainproof test" install it by themselves; on any other it
 is yours to install and to remove.`,
+		Args: exactArgs(),
+		RunE: a.needsSubcommand,
 		Example: `  drainproof agent install --context staging
   drainproof test deploy/web --context staging
   drainproof agent uninstall --context staging`,
@@ -139,12 +143,30 @@ func (a *app) agentHold() *cobra.Command {
 	}
 }
 
+// ringVariable sets the size of the buffer between a node's kernel and its agent, for nodes where it overran.
+const ringVariable = "DRAINPROOF_AGENT_RING_BYTES"
+
+// What an agent takes of its node's memory is bounded: it makes little garbage, but when it starts and when it tells what it was asked for.
+const (
+	agentGCPercent = 50
+	agentMemory    = 48 << 20
+)
+
 // agentWatch is one session: a trial starts it in the agent's container and speaks to it over its streams.
 func (a *app) agentWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch", Short: "Watch this node for one trial: obey its harness on stdin and stdout", Hidden: true, Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return agent.Serve(cmd.Context(), a.In, a.bareOut(), versionString())
+			debug.SetGCPercent(agentGCPercent)
+			debug.SetMemoryLimit(agentMemory)
+			o := agent.Options{Version: versionString()}
+			if text := a.Getenv(ringVariable); text != "" {
+				var err error
+				if o.RingBytes, err = strconv.Atoi(text); err != nil || o.RingBytes < 1 {
+					return fault.Usagef("set it to a number of bytes in the agent's DaemonSet, or take it out", "%s is %q", ringVariable, text)
+				}
+			}
+			return agent.Serve(cmd.Context(), a.In, a.bareOut(), o)
 		},
 	}
 }

@@ -27,6 +27,10 @@ const (
 	dialTimeout = 15 * time.Second
 	// maxPairs bounds what is asked for, and with it the record: each connection found is some events.
 	maxPairs = 20_000
+	// podsAtOnce bounds the Pods that wait for an agent to be told of them.
+	podsAtOnce = 1024
+	// heldBack is how long an agent may know something before it tells it: it gathers for a tenth of a second.
+	heldBack = 200 * time.Millisecond
 	// rounds of Find: what the client knows of its connection, then what the entry found tells of its other side, and once more behind a second translation.
 	rounds = 3
 )
@@ -50,7 +54,6 @@ type Nodes struct {
 	journal *journal.Journal
 	names   *names
 	nodes   []*node
-	queue   chan seen
 	done    sync.WaitGroup
 	quit    chan struct{} // ends what done waits for; nil before Watch
 }
@@ -65,13 +68,15 @@ type node struct {
 	found map[identity]bool
 	// forgot: that it had to forget has been told.
 	forgot bool
+	// pods are UIDs that its agent is to be told of.
+	pods chan string
 
 	mu sync.Mutex
 	// facts wait for their names, which the API may tell later.
 	facts []agent.Fact
+	// heardMonoNs is when the agent last told something, on the harness's clock.
+	heardMonoNs int64
 }
-
-type seen struct{ node, uid string }
 
 // Lister finds the places of a cluster's agents: empty where none are installed.
 type Lister func(context.Context) ([]Place, error)
@@ -87,10 +92,10 @@ func Open(ctx context.Context, list Lister, j *journal.Journal, version string) 
 	if err != nil || len(places) == 0 {
 		return nil, err
 	}
-	n := &Nodes{journal: j, names: newNames(), queue: make(chan seen, 1024)}
+	n := &Nodes{journal: j, names: newNames()}
 	var wait sync.WaitGroup
 	for _, p := range places {
-		at := &node{name: p.Node, found: map[identity]bool{}, record: record.Agent{Node: p.Node, Sights: []record.Sight{}, Lost: map[string]uint64{}}}
+		at := &node{name: p.Node, found: map[identity]bool{}, pods: make(chan string, podsAtOnce), record: record.Agent{Node: p.Node, Sights: []record.Sight{}, Lost: map[string]uint64{}}}
 		n.nodes = append(n.nodes, at)
 		if p.Dial == nil {
 			at.record.Ended = p.Missing
@@ -107,6 +112,7 @@ func Open(ctx context.Context, list Lister, j *journal.Journal, version string) 
 			at.session = s
 			at.record.Version = version // Dial takes no other
 			at.offset, at.remote = s.Clock()
+			at.heardMonoNs = clock.MonoNs()
 		})
 	}
 	wait.Wait()
@@ -117,6 +123,7 @@ func Open(ctx context.Context, list Lister, j *journal.Journal, version string) 
 func (at *node) hear(facts []agent.Fact) {
 	at.mu.Lock()
 	at.facts = append(at.facts, facts...)
+	at.heardMonoNs = clock.MonoNs()
 	at.mu.Unlock()
 }
 
@@ -158,7 +165,11 @@ func (n *Nodes) Watch(ctx context.Context, fronts []agent.Front, ports []agent.P
 		}
 	}
 	n.quit = make(chan struct{})
-	n.done.Go(func() { n.follow(context.WithoutCancel(ctx)) })
+	for _, at := range n.nodes {
+		if at.there() {
+			n.done.Go(func() { n.follow(context.WithoutCancel(ctx), at) })
+		}
+	}
 }
 
 // sourcesOf lists the sources that those sights make.
@@ -212,43 +223,58 @@ func (n *Nodes) Demand() error {
 	return fault.Unmet("agent", "every node must have its agent", why, "drainproof agent install, or leave --agent out")
 }
 
+// lose says once that an agent's session is over. What it had seen and not told is lost with it: its gap begins with its last word, less the time for
+// which it may hold one back.
 func (n *Nodes) lose(at *node, err error) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.record.Ended == "" {
-		at.record.Ended = err.Error()
+	if at.record.Ended != "" {
+		return
+	}
+	at.record.Ended = "its session ended early: " + err.Error()
+	for _, source := range sourcesOf(at.record.Sights) {
+		n.journal.Down(source, journal.Gap{FromMonoNs: at.heardMonoNs - int64(heldBack), What: "node " + at.name, Why: at.record.Ended})
 	}
 }
 
 // See takes an event of the API: it tells names, and which Pods have come. It never blocks for long; safe for concurrent use.
 func (n *Nodes) See(e record.Event) {
-	if n != nil && n.names.learn(e) && e.Node != "" {
-		select {
-		case n.queue <- seen{e.Node, e.PodUID}:
-		default: // a thousand Pods in a moment
-			n.journal.Down(record.FromKernel, journal.Gap{FromMonoNs: clock.MonoNs(), What: "node " + e.Node, Why: "more Pods came than its agent could be told of"})
-		}
+	if n == nil || !n.names.learn(e) {
+		return
+	}
+	i := slices.IndexFunc(n.nodes, func(at *node) bool { return at.name == e.Node })
+	if i < 0 || !n.nodes[i].there() {
+		return
+	}
+	select {
+	case n.nodes[i].pods <- e.PodUID:
+	default:
+		n.journal.Down(record.FromKernel, journal.Gap{FromMonoNs: clock.MonoNs(), What: "node " + e.Node, Why: "more Pods came than its agent could be told of"})
 	}
 }
 
-// follow tells agents of Pods as they come, and that the harness is still there.
-func (n *Nodes) follow(ctx context.Context) {
+// follow tells a node's agent of Pods as they come and that the harness is still there, and notices its end.
+func (n *Nodes) follow(ctx context.Context, at *node) {
 	alive := time.NewTicker(agent.PingEvery)
 	defer alive.Stop()
-	for {
+	for at.there() {
+		var err error
 		select {
 		case <-n.quit:
 			return
-		case s := <-n.queue:
-			for _, at := range n.nodes {
-				if at.name == s.node && at.there() {
-					if err := at.session.Add(ctx, []string{s.uid}); err != nil {
-						n.lose(at, err)
-					}
-				}
+		case <-at.session.Ended():
+			err = at.session.Err()
+		case uid := <-at.pods:
+			uids := []string{uid}
+			for len(at.pods) > 0 { // one look at the node's processes does for all
+				uids = append(uids, <-at.pods)
 			}
+			err = at.session.Add(ctx, uids)
 		case <-alive.C:
-			n.each(ctx, func(ctx context.Context, at *node) error { return at.session.Ping(ctx) })
+			err = at.session.Ping(ctx)
+		}
+		if err != nil {
+			n.lose(at, err)
 		}
 	}
 }
@@ -384,11 +410,11 @@ func (n *Nodes) End(ctx context.Context, zeroMonoNs int64) ([]record.Agent, []re
 			}
 		}
 		at.record.CPUNs, at.record.RSSBytes = &cost.CPUNs, &cost.RSSBytes
+		n.miss(at)
 		return nil
 	})
 	var agents []record.Agent
 	var clocks []record.Clock
-	ended := map[record.EventFrom][]string{}
 	for _, at := range n.nodes {
 		at.mu.Lock()
 		for _, f := range at.facts {
@@ -402,15 +428,21 @@ func (n *Nodes) End(ctx context.Context, zeroMonoNs int64) ([]record.Agent, []re
 		clocks = append(clocks, vantage.ClockOf("agent "+at.name, at.offset, at.remote))
 		if at.record.Ended != "" {
 			at.session.Abandon()
-			for _, s := range sourcesOf(at.record.Sights) {
-				ended[s] = append(ended[s], fmt.Sprintf("the agent of node %s: %s", at.name, at.record.Ended))
-			}
 		}
 	}
-	for s, why := range ended {
-		n.journal.Lost(s, strings.Join(why, "; "))
-	}
 	return agents, clocks
+}
+
+// miss tells of the Pods that have run on a node and that its agent never found. Its words on other Pods have no gap for that.
+func (n *Nodes) miss(at *node) {
+	for _, uid := range at.session.Unfound() {
+		if pod, since, ran := n.names.missed(uid); ran {
+			n.journal.Down(record.FromKernel, journal.Gap{
+				FromMonoNs: since, ToMonoNs: clock.MonoNs(), What: "pod " + pod,
+				Why: "the agent of node " + at.name + " found no process of it, or none that it can tell from the node's own",
+			})
+		}
+	}
 }
 
 // drifted widens the bound of a node's clock by what it moved against ours since the session began: two clocks of two machines do.

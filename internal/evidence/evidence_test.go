@@ -22,7 +22,7 @@ func real(t *testing.T) func(context.Context, agent.Heard) (*agent.Session, erro
 		ordersOut, ordersIn := io.Pipe()
 		wordsOut, wordsIn := io.Pipe()
 		go func() {
-			err := agent.Serve(context.Background(), ordersOut, wordsIn, "v1")
+			err := agent.Serve(context.Background(), ordersOut, wordsIn, agent.Options{Version: "v1"})
 			wordsIn.CloseWithError(errors.Join(err, io.EOF))
 			ordersOut.Close()
 		}()

@@ -18,7 +18,8 @@ type names struct {
 	containers map[string]string // by id without its runtime: POD/NAME
 	// addresses are who had one, in order of the time at which that was heard.
 	addresses map[netip.Addr][]holder
-	told      map[string]bool // UIDs that an agent was told of
+	told      map[string]int64 // when an agent was told of a Pod, on the harness's clock, by UID
+	ran       map[string]bool  // UIDs of Pods of which the API told that a container had started
 }
 
 // holder is a Pod that had an address, and since when at the latest, on the harness's clock.
@@ -49,14 +50,14 @@ func (n *names) holderAt(a netip.Addr, monoNs int64) (h holder, ok bool) {
 }
 
 func newNames() *names {
-	return &names{pods: map[string]string{}, containers: map[string]string{}, addresses: map[netip.Addr][]holder{}, told: map[string]bool{}}
+	return &names{pods: map[string]string{}, containers: map[string]string{}, addresses: map[netip.Addr][]holder{}, told: map[string]int64{}, ran: map[string]bool{}}
 }
 
 // tell takes a Pod that an agent is told of otherwise.
 func (n *names) tell(p Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pods[p.UID], n.told[p.UID] = p.Name, true
+	n.pods[p.UID], n.told[p.UID] = p.Name, clock.MonoNs()
 	if p.IP.IsValid() {
 		n.hold(p.IP, p.Name, p.UID)
 	}
@@ -84,11 +85,21 @@ func (n *names) learn(e record.Event) (isNew bool) {
 			}
 		}
 	}
-	if e.Node == "" || n.told[e.PodUID] {
+	if e.Kind == record.ContainerStarted || e.Kind == record.ContainerExited {
+		n.ran[e.PodUID] = true
+	}
+	if _, told := n.told[e.PodUID]; e.Node == "" || told {
 		return false
 	}
-	n.told[e.PodUID] = true
+	n.told[e.PodUID] = clock.MonoNs()
 	return true
+}
+
+// missed says of a Pod that an agent never found whether it had run; since is when the agent was told of it.
+func (n *names) missed(uid string) (pod string, sinceMonoNs int64, ran bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pods[uid], n.told[uid], n.ran[uid]
 }
 
 // subject says in the record's words whose event it is.

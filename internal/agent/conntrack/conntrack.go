@@ -10,7 +10,10 @@
 // net/netlink/af_netlink.c for what is lost and when, netlink(7).
 package conntrack
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Kind is what happened to an entry.
 type Kind string
@@ -43,7 +46,7 @@ type Entry struct {
 
 // Event is one message.
 type Event struct {
-	// MonoNs is CLOCK_MONOTONIC at the receipt: an upper bound.
+	// MonoNs is CLOCK_MONOTONIC at the receipt: an upper bound, up to a nap late.
 	MonoNs int64
 	Kind   Kind
 	Entry  Entry
@@ -57,17 +60,32 @@ type Options struct {
 	// Updates are the protocols of which UPDATEs are told; none by default. Every TCP connection makes about four, and once anyone
 	// listens to UPDATEs the kernel builds those of all connections of the namespace, also those that Filter then drops.
 	Updates []uint8
+	// NoDestroys leaves DESTROYs out, for who knows of deletions by other means: where nobody listens to them the kernel does not build them.
+	NoDestroys bool
+	// Take is called with the socket that the events will come to, before the first may come. Where it answers true, the caller has attached a filter of
+	// its own to it, in place of one that Filter makes. What comes through that one is held to Filter all the same. The socket is its only during the call. Its
+	// error is Open's.
+	Take func(fd int) (bool, error)
 	// BufferBytes is what may wait in the socket; 0 means DefaultBufferBytes. The kernel counts its own bookkeeping too, of about
 	// 1 kB per message, and allows twice the number.
 	BufferBytes int
+	// Nap is how long events wait at most to be read; 0 means DefaultNap, and a longer one after Take. The buffer must hold what comes in that time.
+	Nap time.Duration
 	// NetNS is the path of a network namespace: /proc/PID/ns/net, or /proc/self/fd/N for one that is open. Empty: the calling thread's own.
 	NetNS string
 	// Proc is where the proc file system is that shows the processes of the whole node, for Whose; empty means /proc.
 	Proc string
 }
 
-// DefaultBufferBytes holds more than a second of 5,000 connections that begin and 5,000 that end.
-const DefaultBufferBytes = 8 << 20
+// DefaultBufferBytes holds seconds of 5,000 connections that begin and 5,000 that end. Entries that have expired are deleted in bursts of
+// thousands, by the kernel's own timer.
+const DefaultBufferBytes = 32 << 20
+
+// DefaultNap is one in which about a million events a second would fill DefaultBufferBytes.
+const DefaultNap = 50 * time.Millisecond
+
+// takenNap is one where another's filter lets next to nothing through.
+const takenNap = time.Second
 
 // Unseen is why a namespace's events cannot be had, in words that its administrator can act on.
 type Unseen struct {

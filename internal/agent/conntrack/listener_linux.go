@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -26,11 +27,21 @@ type Listener struct {
 	sockets   *sockets
 	updates   []uint8
 	tellsOld  bool
+	taken     bool // the kernel's filter is not of this package
 	filter    atomic.Pointer[Filter]
 
-	// intactNs is when the last attempt to receive began that found nothing lost; drops is the socket's count up to the last gap's end. Read's own.
+	nap time.Duration
+	// looking is held over all that a look at the socket uses, and over handle, which is Read's while one goes on.
+	looking sync.Mutex
+	batch   *batch
+	handle  func(*Event)
+	event   Event
+	// intactNs is when the last attempt to receive began that found nothing lost; drops is the socket's count up to the last gap's end.
 	intactNs int64
 	drops    uint32
+
+	closing sync.Once
+	closed  chan struct{}
 
 	mu   sync.Mutex
 	gaps []Gap
@@ -47,10 +58,15 @@ func Open(o Options) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a network namespace: %w", err)
 	}
-	l := &Listener{namespace: namespace, updates: slices.Clone(o.Updates), intactNs: clock.MonoNs()}
+	l := &Listener{namespace: namespace, updates: slices.Clone(o.Updates), batch: newBatch(), intactNs: clock.MonoNs(), closed: make(chan struct{})}
 	if err := within(namespace, func() error { return l.open(o) }); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	nap := DefaultNap
+	if l.taken {
+		nap = takenNap
+	}
+	l.nap = cmp.Or(o.Nap, nap)
 	return l, nil
 }
 
@@ -61,14 +77,22 @@ func (l *Listener) open(o Options) error {
 		return err
 	}
 	l.tellsOld = mode == eventsAlways
-	if l.events, err = openSocket(); err != nil {
+	if l.events, err = openSocket(blocking); err != nil {
 		return unseen(err)
 	}
 	// The filter comes first, then room, then messages: none that is not wanted gets in.
+	if o.Take != nil {
+		if err := l.events.control(func(fd int) (err error) { l.taken, err = o.Take(fd); return err }); err != nil {
+			return err
+		}
+	}
 	if err := l.SetFilter(o.Filter); err != nil {
 		return err
 	}
-	groups := []int{unix.NFNLGRP_CONNTRACK_NEW, unix.NFNLGRP_CONNTRACK_DESTROY}
+	groups := []int{unix.NFNLGRP_CONNTRACK_NEW}
+	if !o.NoDestroys {
+		groups = append(groups, unix.NFNLGRP_CONNTRACK_DESTROY)
+	}
 	if len(l.updates) > 0 {
 		groups = append(groups, unix.NFNLGRP_CONNTRACK_UPDATE)
 	}
@@ -129,7 +153,7 @@ func unseen(err error) error {
 
 // probe asks for conntrack's statistics, a question that costs nothing: joining its groups succeeds also where nobody will ever send to them.
 func probe() error {
-	s, err := openSocket()
+	s, err := openSocket(unix.SOCK_NONBLOCK)
 	if err != nil {
 		return unseen(err)
 	}
@@ -142,17 +166,21 @@ func probe() error {
 }
 
 // TellsOld reports whether the kernel surely tells of entries that were made before Open. Where not, as with Linux's default since 5.19
-// (net.netfilter.nf_conntrack_events = 2), an entry that was made while nobody listened never gets an UPDATE or a DESTROY:
+// (net.netfilter.nf_conntrack_events = 2), an entry that was made while nobody listened, in any namespace of the machine, never gets an UPDATE or a DESTROY:
 // what becomes of it is only in what Dump gives, and in what it no longer gives.
 func (l *Listener) TellsOld() bool { return l.tellsOld }
 
-// SetFilter replaces the filter at once. Messages that wait already are held to it as well.
+// SetFilter replaces the filter at once, but for one that Options.Take has attached. Messages that wait already are held to it as well.
 func (l *Listener) SetFilter(f Filter) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
 	f = f.clone()
 	var err error
-	for _, program := range programs(f, l.updates) {
+	all := programs(f, l.updates)
+	if l.taken {
+		all = nil
+	}
+	for _, program := range all {
 		// ENOMEM: it is longer than net.core.optmem_max allows.
 		if err = l.events.control(func(fd int) error { return attach(fd, program) }); !errors.Is(err, unix.ENOMEM) {
 			break
@@ -175,52 +203,87 @@ func attach(fd int, program []bpf.RawInstruction) error {
 	return os.NewSyscallError("setsockopt SO_ATTACH_FILTER", err)
 }
 
-// Read gives every event to handle, in the order in which the kernel told them, until ctx ends (nil) or the socket fails. The event is
-// handle's only during the call; while handle works, messages wait in the socket.
+// Read gives every event to handle, in the order in which the kernel told them, until ctx ends (nil) or the socket fails. It is not woken for each of
+// them, which at thousands per second would cost more than all the rest: it looks when it has napped or CatchUp is called. Handle is called by one goroutine at a time and must not call CatchUp; the event is its only during the
+// call, and while it works, messages wait in the socket.
 func (l *Listener) Read(ctx context.Context, handle func(*Event)) error {
-	undo, err := l.events.until(ctx)
-	if err != nil {
-		return err
-	}
-	defer undo()
-	var event Event
-	var beganNs int64
-	asking := func() { beganNs = clock.MonoNs() }
-	empty := func() {
-		l.intactNs = beganNs
-		l.endGap()
-	}
-	buffer := make([]byte, receiveBytes)
+	l.setHandle(handle)
+	defer l.setHandle(nil)
+	looks := time.NewTicker(l.nap)
+	defer looks.Stop()
 	for {
-		datagram, err := l.events.receive(buffer, asking, empty)
-		event.MonoNs = clock.MonoNs()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.closed:
+			return fmt.Errorf("receive conntrack events: %w", os.ErrClosed)
+		case <-looks.C:
+		}
+		if err := l.look(); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Listener) setHandle(handle func(*Event)) {
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	l.handle = handle
+}
+
+// CatchUp returns when every event from before it was called has been given to the Read that goes on; at once where none does.
+func (l *Listener) CatchUp() error { return l.look() }
+
+// look receives until the socket is empty.
+func (l *Listener) look() error {
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	if l.handle == nil {
+		return nil
+	}
+	for {
+		beganNs := clock.MonoNs()
+		n, err := l.events.receiveAll(l.batch)
+		if n > 0 {
+			l.event.MonoNs = clock.MonoNs()
+		}
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			// It is told before the messages that came before the loss, and once only: the socket then takes nothing in until it is empty.
 			l.beginGap()
 			continue
-		case errors.Is(err, errTooLong):
-			l.unreadable(event.MonoNs)
-			continue
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, unix.EAGAIN):
+			l.intactNs = beganNs
+			l.endGap()
 			return nil
 		case err != nil:
 			return fmt.Errorf("receive conntrack events: %w", err)
 		}
 		l.intactNs = beganNs
-		for len(datagram) > 0 {
-			h, payload, rest, err := cutMessage(datagram)
-			if err == nil {
-				err = decodeEvent(h, payload, &event)
-			}
+		for i := range n {
+			datagram, err := l.batch.datagram(i)
 			if err != nil {
-				l.unreadable(event.MonoNs)
-				break
+				l.unreadable(l.event.MonoNs)
 			}
-			datagram = rest
-			if l.wants(&event) {
-				handle(&event)
-			}
+			l.read(datagram)
+		}
+	}
+}
+
+// read gives the messages of a datagram to handle.
+func (l *Listener) read(datagram []byte) {
+	for len(datagram) > 0 {
+		h, payload, rest, err := cutMessage(datagram)
+		if err == nil {
+			err = decodeEvent(h, payload, &l.event)
+		}
+		if err != nil {
+			l.unreadable(l.event.MonoNs)
+			return
+		}
+		datagram = rest
+		if l.wants(&l.event) {
+			l.handle(&l.event)
 		}
 	}
 }
@@ -337,6 +400,7 @@ func (l *Listener) Whose(portID uint32) (Owner, bool) {
 
 // Close ends listening. A Read that goes on ends with an error (os.ErrClosed).
 func (l *Listener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
 	var errs []error
 	if l.events != nil {
 		errs = append(errs, l.events.close())
@@ -345,15 +409,4 @@ func (l *Listener) Close() error {
 		errs = append(errs, l.sockets.close())
 	}
 	return errors.Join(append(errs, l.namespace.Close())...)
-}
-
-// Cookie is the kernel's own number of the socket that the events come to (SO_COOKIE, socket(7)): who traces the kernel knows it by that.
-func (l *Listener) Cookie() (cookie uint64, err error) {
-	if e := l.events.control(func(fd int) error {
-		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
-		return nil
-	}); e != nil {
-		return 0, e
-	}
-	return cookie, err
 }

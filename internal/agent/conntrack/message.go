@@ -10,7 +10,7 @@ import (
 // Messages of ctnetlink: its number among nfnetlink's subsystems is the upper byte of a message's type.
 const (
 	subsystem   = 1 // NFNL_SUBSYS_CTNETLINK
-	msgNew      = subsystem<<8 | 0
+	msgNew      = subsystem << 8
 	msgGet      = subsystem<<8 | 1
 	msgDelete   = subsystem<<8 | 2
 	msgGetStats = subsystem<<8 | 5

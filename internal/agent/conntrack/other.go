@@ -25,4 +25,4 @@ func (*Listener) Dump(context.Context) ([]Entry, error)    { return nil, errNotL
 func (*Listener) Remember() error                          { return errNotLinux }
 func (*Listener) Whose(uint32) (Owner, bool)               { return Owner{}, false }
 func (*Listener) Close() error                             { return nil }
-func (*Listener) Cookie() (uint64, error)                  { return 0, errNotLinux }
+func (*Listener) CatchUp() error                           { return errNotLinux }

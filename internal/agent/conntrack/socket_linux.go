@@ -22,8 +22,12 @@ type socket struct {
 	closed atomic.Bool
 }
 
-func openSocket() (*socket, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
+// blocking is a socket that the runtime does not wait for. It would be woken for every message, also while nobody wants any.
+const blocking = 0
+
+// openSocket makes one with those flags.
+func openSocket(flags int) (*socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|flags, unix.NETLINK_NETFILTER)
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
@@ -48,7 +52,7 @@ func openSocket() (*socket, error) {
 
 func openSocketIn(namespace *os.File) (s *socket, err error) {
 	err = within(namespace, func() (err error) {
-		s, err = openSocket()
+		s, err = openSocket(unix.SOCK_NONBLOCK)
 		return err
 	})
 	return s, err
@@ -94,14 +98,13 @@ func (s *socket) until(ctx context.Context) (undo func(), err error) {
 	}, nil
 }
 
-// receive reads one datagram of the kernel into buffer. Before each attempt it calls asking, and where nothing was there, empty.
-func (s *socket) receive(buffer []byte, asking, empty func()) ([]byte, error) {
+// receive waits for one datagram of the kernel and reads it into buffer.
+func (s *socket) receive(buffer []byte) ([]byte, error) {
 	var n int
 	var from unix.Sockaddr
 	var err error
 	outer := s.raw.Read(func(fd uintptr) bool {
 		for {
-			asking()
 			n, from, err = unix.Recvfrom(int(fd), buffer, unix.MSG_TRUNC)
 			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && ok && sender.Pid != 0 {
 				continue // another process wrote to it
@@ -110,11 +113,7 @@ func (s *socket) receive(buffer []byte, asking, empty func()) ([]byte, error) {
 				break
 			}
 		}
-		if err == unix.EAGAIN {
-			empty()
-			return false
-		}
-		return true
+		return err != unix.EAGAIN
 	})
 	if outer != nil {
 		return nil, s.failed(outer)
@@ -131,10 +130,8 @@ func (s *socket) receive(buffer []byte, asking, empty func()) ([]byte, error) {
 // errTooLong is a datagram that the buffer could not hold.
 var errTooLong = errors.New("longer than any that is known")
 
-// receiveBytes is room for any datagram: the kernel fills those of a dump up to 32 KiB, and an event has less than one.
+// receiveBytes is room for any datagram: the kernel fills those of a dump up to 32 KiB.
 const receiveBytes = 64 << 10
-
-func nothing() {}
 
 // ask sends one request and gives each message of the answer, up to its end, to visit. A dump's end is NLMSG_DONE; that of
 // another answer is its acknowledgement, which the request must ask for. The error of the kernel's answer is a syscall.Errno. After an error the socket may not be asked again.
@@ -158,7 +155,7 @@ func (s *socket) ask(ctx context.Context, message []byte, visit func(h header, p
 	}
 	buffer := make([]byte, receiveBytes)
 	for {
-		datagram, err := s.receive(buffer, nothing, nothing)
+		datagram, err := s.receive(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return context.Cause(ctx)
 		}

@@ -18,11 +18,11 @@ const nodeNet, nodeMnt, nodePID = 10, 11, 12
 
 // fakeProc is a /proc of processes that a test makes up.
 type fakeProc struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
-func newFakeProc(t *testing.T) fakeProc {
+func newFakeProc(t testing.TB) fakeProc {
 	f := fakeProc{t, t.TempDir()}
 	f.add(1, 0, "systemd", "0::/init.scope\n", nodeNet, nodeMnt, nodePID)
 	return f

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -25,9 +26,12 @@ const (
 	atIfIndex   = 28
 	atPortID    = 32
 	atBy        = 36
-	atTo        = 72
-	atEnds      = 108
+	atEnds      = 72
+	atTo        = 152
 	eventSize   = 192
+	// shortSize is that of events without a second pair of ends and without somebody whom they go to; fourEndsSize of those without the latter.
+	shortSize    = 112
+	fourEndsSize = atTo
 
 	endSize  = 20
 	commSize = 16
@@ -40,6 +44,7 @@ const (
 	flagExpired
 	flagByRule
 	flagRequested
+	flagEarly
 )
 
 // maxComms bounds how many names of threads a decoder keeps.
@@ -59,8 +64,8 @@ func newDecoder(reasons map[int32]string) *decoder {
 
 // decode fills e from one sample. It fails for a sample that no program of this package wrote, and leaves e in no useful state then.
 func (d *decoder) decode(sample []byte, e *Event) error {
-	if len(sample) != eventSize {
-		return fmt.Errorf("kernel: an event of %d bytes, not %d", len(sample), eventSize)
+	if len(sample) != eventSize && len(sample) != fourEndsSize && len(sample) != shortSize {
+		return fmt.Errorf("kernel: an event of %d bytes, not %d, %d or %d", len(sample), shortSize, fourEndsSize, eventSize)
 	}
 	kind := Kind(sample[atKind])
 	if kind == 0 || int(kind) >= kinds {
@@ -71,7 +76,7 @@ func (d *decoder) decode(sample []byte, e *Event) error {
 	*e = Event{
 		MonoNs:        int64(binary.LittleEndian.Uint64(sample[atMonoNs:])),
 		Kind:          kind,
-		By:            d.process(sample[atBy:atTo]),
+		By:            d.process(sample[atBy:atEnds]),
 		Bystander:     flags&flagBystander != 0,
 		Signal:        int(int32(binary.LittleEndian.Uint32(sample[atSignal:]))),
 		FromKernel:    flags&flagFromKernel != 0,
@@ -86,25 +91,29 @@ func (d *decoder) decode(sample []byte, e *Event) error {
 		Code:          sample[atICMPCode],
 		NetlinkPortID: binary.LittleEndian.Uint32(sample[atPortID:]),
 		Expired:       flags&flagExpired != 0,
+		Early:         flags&flagEarly != 0,
 	}
 	switch kind {
 	case SignalSent:
-		e.To = d.process(sample[atTo:atEnds])
+		if len(sample) != eventSize {
+			return errors.New("kernel: a signal without whom it goes to")
+		}
+		e.To = d.process(sample[atTo:])
 		e.Result = SignalResult(detail)
 	case ProcessExited:
 		e.ExitCode = int(detail)
 	case ResetSent:
 		e.Reason = d.reasons[detail]
 	}
-	switch ends := sample[atEnds:]; sample[atEndsKnown] {
-	case 0:
-	case 2:
+	switch ends, known := sample[atEnds:], sample[atEndsKnown]; {
+	case known == 0:
+	case known == 2:
 		e.Local, e.Remote = end(ends, 0), end(ends, 1)
-	case 4:
+	case known == 4 && len(sample) >= fourEndsSize:
 		e.Original = [2]netip.AddrPort{end(ends, 0), end(ends, 1)}
 		e.Reply = [2]netip.AddrPort{end(ends, 2), end(ends, 3)}
 	default:
-		return fmt.Errorf("kernel: an event with %d addresses", sample[atEndsKnown])
+		return fmt.Errorf("kernel: an event of %d bytes with %d addresses", len(sample), known)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestDecode(t *testing.T) {
 	by := Process{PID: 100, NsPID: 101, NetNs: 102, MntNs: 103, PIDNs: 104, Comm: "kubelet"}
 	base := Event{
 		MonoNs: 1_000_000_007, By: by, Bystander: true, Signal: 15, FromKernel: true, NetNs: 4026531840, IfIndex: 11, Protocol: 6,
-		OldState: 1, NewState: 7, ByRule: true, Requested: true, Type: 3, Code: 4, NetlinkPortID: 4242, Expired: true,
+		OldState: 1, NewState: 7, ByRule: true, Requested: true, Type: 3, Code: 4, NetlinkPortID: 4242, Expired: true, Early: true,
 	}
 	with := func(kind Kind, change func(*Event)) Event {
 		e := base
@@ -64,8 +64,14 @@ func TestDecode(t *testing.T) {
 		"a reset has the kernel's reason": {sample(ResetSent, 2), with(ResetSent, func(e *Event) {
 			e.Reason, e.Local, e.Remote = "TWO", local, remote
 		})},
+		"most events are short": {sample(ResetSent, 2)[:shortSize], with(ResetSent, func(e *Event) {
+			e.Reason, e.Local, e.Remote = "TWO", local, remote
+		})},
 		"an ICMP error has the packet's ends": {sample(ICMPSent, 2), with(ICMPSent, func(e *Event) { e.Local, e.Remote = local, remote })},
 		"an entry has two directions": {sample(EntryDeleted, 4), with(EntryDeleted, func(e *Event) {
+			e.Original, e.Reply = [2]netip.AddrPort{local, remote}, [2]netip.AddrPort{served, back}
+		})},
+		"an entry goes to nobody": {sample(EntryNew, 4)[:fourEndsSize], with(EntryNew, func(e *Event) {
 			e.Original, e.Reply = [2]netip.AddrPort{local, remote}, [2]netip.AddrPort{served, back}
 		})},
 	} {
@@ -85,6 +91,7 @@ func TestDecodeRefusesForeignSamples(t *testing.T) {
 	short, long := sample(SignalSent, 0)[:eventSize-1], append(sample(SignalSent, 0), 0)
 	for name, b := range map[string][]byte{
 		"empty": nil, "short": short, "long": long, "kind 0": sample(0, 0), "a kind of a newer version": sample(Kind(kinds), 0), "three addresses": sample(ResetSent, 3),
+		"a short signal": sample(SignalSent, 0)[:shortSize], "a signal to nobody": sample(SignalSent, 0)[:fourEndsSize], "a short entry": sample(EntryDeleted, 4)[:shortSize],
 	} {
 		var e Event
 		if err := newDecoder(nil).decode(b, &e); err == nil {
@@ -126,7 +133,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e Event
 		err := newDecoder(nil).decode(b, &e)
-		if err == nil && (len(b) != eventSize || e.Kind == 0 || int(e.Kind) >= kinds) {
+		if err == nil && (len(b) != eventSize && len(b) != fourEndsSize && len(b) != shortSize || e.Kind == 0 || int(e.Kind) >= kinds) {
 			t.Errorf("%d bytes decoded to kind %d", len(b), e.Kind)
 		}
 	})

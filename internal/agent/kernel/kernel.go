@@ -36,13 +36,16 @@ const (
 	// icmp_send since Linux 6.11, before it fentry on __icmp_send; fentry on icmp6_send.
 	ICMPSent
 	// EntryDeleted: a conntrack entry of a watched port was deleted. TCP entries that merely expired are left out: every connection
-	// leaves one. Source: fentry on nf_ct_delete; without it tracepoint sk_data_ready (since Linux 6.3) and Tracer.FollowConntrack, and then
-	// only those that a process asked for over netlink.
+	// leaves one. Source: fentry on nf_ct_delete; without it the filter of a socket that conntrack tells (Tracer.TakeConntrack).
 	EntryDeleted
 	// UDPClosed: a UDP socket that was bound to a watched port was closed. Source: fentry on udp_destroy_sock and udpv6_destroy_sock.
 	UDPClosed
+	// EntryNew: a conntrack entry of a watched port was made. Source: the filter of a socket that conntrack tells (Tracer.TakeConntrack).
+	EntryNew
+	// EntryUpdated: one of UDP was changed. Source: as EntryNew.
+	EntryUpdated
 
-	kinds = int(UDPClosed) + 1
+	kinds = int(EntryUpdated) + 1
 )
 
 // Process says who did it, as far as the kernel tells in that moment.
@@ -78,7 +81,8 @@ type Event struct {
 	// MonoNs is CLOCK_MONOTONIC (bpf_ktime_get_ns), taken where it happened.
 	MonoNs int64
 	Kind   Kind
-	// By did it: the sender of a signal, the one who exits, closes, or deletes.
+	// By did it: the sender of a signal, the one who exits, closes, or deletes. It is not told of a first FIN, which every connection has, nor of an
+	// entry where nobody asked over netlink.
 	By Process
 	// Bystander: By merely happened to run on that processor when a packet arrived, a timer fired, or the kernel acted by itself.
 	Bystander bool
@@ -115,8 +119,8 @@ type Event struct {
 	Type, Code uint8
 	// NetlinkPortID is what asked for the deletion of an entry; 0: no request of netlink did.
 	NetlinkPortID uint32
-	// Expired: the entry had reached its timeout when it was deleted.
-	Expired bool
+	// Expired: the entry had reached its timeout when it was deleted. Early: it had time left. Neither: that is not known.
+	Expired, Early bool
 	// Original and Reply are an entry's two directions, source then destination.
 	Original, Reply [2]netip.AddrPort
 }

@@ -27,11 +27,14 @@ func (t *Tracer) Unwatch(uint32) error { return errOnlyLinux }
 // WatchPorts fails on this system.
 func (t *Tracer) WatchPorts(uint8, ...uint16) error { return errOnlyLinux }
 
-// FollowConntrack fails on this system.
-func (t *Tracer) FollowConntrack(uint64) error { return errOnlyLinux }
+// TakeConntrack takes nothing on this system.
+func (t *Tracer) TakeConntrack(int) (bool, error) { return false, nil }
 
 // Read fails on this system.
 func (t *Tracer) Read(context.Context, func(*Event)) error { return errOnlyLinux }
+
+// CatchUp fails on this system.
+func (t *Tracer) CatchUp() error { return errOnlyLinux }
 
 // Lost fails on this system.
 func (t *Tracer) Lost() (Loss, error) { return Loss{}, errOnlyLinux }

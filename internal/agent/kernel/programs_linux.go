@@ -22,6 +22,9 @@ type source struct {
 	ways  []string
 }
 
+// socketFilter is the program that TakeConntrack attaches; its hook is a socket of the caller's.
+const socketFilter = "dp_entry_told"
+
 // sources is what Open tries. One program may serve two sources: since Linux 6.10 a single tracepoint tells every reset.
 var sources = []source{
 	{"signals", []Kind{SignalSent}, []string{"dp_signal"}},
@@ -35,7 +38,8 @@ var sources = []source{
 	{"resets received", []Kind{ResetReceived}, []string{"dp_reset_in"}},
 	{"ICMP errors sent", []Kind{ICMPSent}, []string{"dp_icmp", "dp_icmp_old"}},
 	{"ICMPv6 errors sent", []Kind{ICMPSent}, []string{"dp_icmp6"}},
-	{"deletions of conntrack entries", []Kind{EntryDeleted}, []string{"dp_entry", "dp_entry_told"}},
+	{"deletions of conntrack entries", []Kind{EntryDeleted}, []string{"dp_entry", socketFilter}},
+	{"other news of conntrack entries", []Kind{EntryNew, EntryUpdated}, []string{socketFilter}},
 	{"closings of UDP sockets, IPv4", []Kind{UDPClosed}, []string{"dp_udp4_closed"}},
 	{"closings of UDP sockets, IPv6", []Kind{UDPClosed}, []string{"dp_udp6_closed"}},
 }

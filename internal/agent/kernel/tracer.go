@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // ErrClosed is what a closed Tracer answers.
@@ -14,13 +15,19 @@ type Options struct {
 	Signals []int
 	// RingBytes is the size of the buffer between kernel and reader, rounded up to a power of two and to a page; 0 for DefaultRingBytes.
 	RingBytes int
+	// Nap is how long what connections have waits at most to be told; 0 for DefaultNap.
+	Nap time.Duration
 
 	// without names programs that are treated as if this kernel could not have them; for tests.
 	without []string
 }
 
-// DefaultRingBytes holds about 20,000 events: some seconds of a slow reader at 5,000 connections per second.
-const DefaultRingBytes = 4 << 20
+// DefaultRingBytes holds what about 7,000 connections have: more than a second of a slow reader at 5,000 new ones per second. Twice as much is in the
+// memory of the reading process, which sees it twice.
+const DefaultRingBytes = 2 << 20
+
+// DefaultNap is one in which 250,000 events a second would fill DefaultRingBytes.
+const DefaultNap = 50 * time.Millisecond
 
 // DefaultSignals are those that end processes, and those that images name as their stop signal.
 var DefaultSignals = []int{

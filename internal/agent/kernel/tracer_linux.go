@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,27 +21,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tracer holds the programs that are attached. Its methods may be used concurrently, Read by one goroutine at a time.
+// Tracer holds the programs that are attached. Its methods may be used concurrently.
 type Tracer struct {
 	sights   []Sight
-	reasons  map[int32]string
 	links    []link.Link
 	programs []*ebpf.Program // of the links
+	// filter is for a socket that conntrack tells; nil where this kernel cannot have it.
+	filter *ebpf.Program
 	// maps are the shared ones, by name; none where this process or kernel cannot have them. Then nothing is seen.
 	maps map[string]*ebpf.Map
 	ring *ringbuf.Reader // nil without maps
+	// wakes is the ring once more, for the runtime to wait for: its own reader blocks a thread.
+	wakes *os.File
+
+	// looking is held over the reading of the ring, and over tell, which is Read's while one goes on.
+	nap        time.Duration
+	looking    sync.Mutex
+	ringClosed bool
+	failed     error // of a look: it fails for good
+	decoder    *decoder
+	record     ringbuf.Record
+	event      Event
+	tell       func(*Event)
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// The maps that the programs share with this package: all but the last are in every object.
+// The maps that the programs share with this package.
 const (
-	mapRing     = "ring"
-	mapLost     = "lost"
-	mapWatched  = "watched"
-	mapPorts    = "ports"
-	mapFollowed = "followed"
+	mapRing    = "ring"
+	mapLost    = "lost"
+	mapWatched = "watched"
+	mapPorts   = "ports"
 )
 
 // Open loads and attaches every program that this kernel and this process's rights allow. What they do not allow is no error: Sights
@@ -58,7 +71,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{closed: make(chan struct{})}
+	t := &Tracer{nap: cmp.Or(o.Nap, DefaultNap), closed: make(chan struct{})}
 	l := loader{specs: byProgram, types: btf.NewCache(), without: o.without, done: make(map[string]error)}
 	kernel, err := l.types.Kernel()
 	if err != nil {
@@ -78,15 +91,32 @@ func Open(o Options) (*Tracer, error) {
 		return t, nil
 	}
 	t.maps = l.maps
-	if t.ring, err = ringbuf.NewReader(t.maps[mapRing]); err != nil {
+	if err := t.openRing(); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel: the ring of events: %w", err), t.Close())
 	}
-	t.reasons = resetReasons(kernel)
+	t.decoder = newDecoder(resetReasons(kernel))
 	for _, s := range sources {
 		t.sights = append(t.sights, l.see(s))
 	}
-	t.links, t.programs = l.links, l.programs
+	t.links, t.programs, t.filter = l.links, l.programs, l.filter
 	return t, nil
+}
+
+// openRing prepares what Read reads and waits for.
+func (t *Tracer) openRing() (err error) {
+	if t.ring, err = ringbuf.NewReader(t.maps[mapRing]); err != nil {
+		return err
+	}
+	t.ring.SetDeadline(time.Unix(1, 0)) // it never waits
+	fd, err := unix.FcntlInt(uintptr(t.maps[mapRing].FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // without it the runtime would not wait for it
+		return errors.Join(os.NewSyscallError("fcntl F_SETFL", err), unix.Close(fd))
+	}
+	t.wakes = os.NewFile(uintptr(fd), "ring of events")
+	return t.wakes.SetReadDeadline(time.Time{}) // it fails where the runtime cannot wait for it
 }
 
 // seeNothing makes every sight one that is not seen, for the same reason.
@@ -100,7 +130,7 @@ func (t *Tracer) seeNothing(why string) {
 func createMaps(specs map[string]*ebpf.CollectionSpec) (map[string]*ebpf.Map, error) {
 	shared := make(map[string]*ebpf.MapSpec)
 	for _, spec := range specs {
-		for _, name := range []string{mapRing, mapLost, mapWatched, mapPorts, mapFollowed} {
+		for _, name := range []string{mapRing, mapLost, mapWatched, mapPorts} {
 			if m := spec.Maps[name]; m != nil {
 				shared[name] = m
 			}
@@ -150,6 +180,7 @@ type loader struct {
 
 	links    []link.Link
 	programs []*ebpf.Program // of the links
+	filter   *ebpf.Program
 }
 
 // see attaches the first program that can observe the source.
@@ -172,7 +203,7 @@ func (l *loader) see(s source) Sight {
 	return Sight{What: s.what, Kinds: s.kinds, Why: strings.Join(whys, "; ")}
 }
 
-// attach loads one program and attaches it to the hook that its section names.
+// attach loads one program and attaches it to the hook that its section names; the filter of sockets waits for one.
 func (l *loader) attach(name string) error {
 	if slices.Contains(l.without, name) {
 		return errLeftOut
@@ -187,6 +218,10 @@ func (l *loader) attach(name string) error {
 	}
 	defer collection.Close() // what is attached holds what it needs
 	program := collection.DetachProgram(name)
+	if name == socketFilter {
+		l.filter = program
+		return nil
+	}
 	var attached link.Link
 	switch kind, hook, _ := strings.Cut(one.Programs[name].SectionName, "/"); kind {
 	case "raw_tp":
@@ -244,26 +279,27 @@ func (t *Tracer) WatchPorts(protocol uint8, ports ...uint16) error {
 	return nil
 }
 
-// FollowConntrack names a netlink socket of this process, by its cookie (SO_COOKIE), that receives a network namespace's conntrack
-// events, deletions among them; one per namespace, and before the connections of interest begin. Where functions cannot be traced,
-// EntryDeleted is told by it, for what a process asked for over netlink; of two deletions at one instant on two processors, one may be
-// told twice in place of the other. Elsewhere it changes nothing.
-func (t *Tracer) FollowConntrack(cookie uint64) error {
-	if t.maps == nil {
-		return nil
+// TakeConntrack makes a program the filter of a netlink socket of this process that is to join the groups of a network namespace's conntrack events; false
+// where this kernel cannot have it. From then on EntryNew, EntryUpdated and EntryDeleted tell of the entries of watched ports what the kernel tells that
+// socket, at the time at which it does: within the call, packet or timer that it is about. The socket itself gets only messages that the program cannot read.
+// Give it one socket per namespace, and attach no other filter to that one.
+func (t *Tracer) TakeConntrack(fd int) (bool, error) {
+	if t.filter == nil {
+		return false, nil
 	}
-	if err := t.maps[mapFollowed].Put(cookie, uint8(1)); err != nil {
-		return fmt.Errorf("kernel: follow netlink socket %d: %w", cookie, err)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ATTACH_BPF, t.filter.FD()); err != nil {
+		return false, fmt.Errorf("kernel: attach the filter of conntrack's messages: %w", os.NewSyscallError("setsockopt SO_ATTACH_BPF", err))
 	}
-	return nil
+	return true, nil
 }
 
-// gather is how long Read lets events come together once it has told all. The kernel wakes a reader that waits for each single event:
-// at thousands per second that would cost more than all the rest.
+// gather is how long a program that has woken the reader does not wake it again (GATHER_NS of bpf/trace.h): processes may begin and end by the
+// thousand.
 const gather = 5 * time.Millisecond
 
-// Read calls tell for each event, about in the order of their times and some milliseconds late, until ctx ends, and then for those
-// that happened before. The event is valid during the call only. It returns ctx's error, or ErrClosed.
+// Read calls tell for each event, about in the order of their times, until ctx ends, and then for those that happened before. For signals, exits and
+// listeners the kernel wakes it; what connections have, at thousands per second, it looks for when it has napped or CatchUp is called. Tell is called by one goroutine at a time and must not call Read, CatchUp or Close; the event is valid during the call only.
+// Read returns ctx's error, or ErrClosed. It is for one goroutine at a time.
 func (t *Tracer) Read(ctx context.Context, tell func(*Event)) error {
 	if t.ring == nil {
 		select {
@@ -273,33 +309,78 @@ func (t *Tracer) Read(ctx context.Context, tell func(*Event)) error {
 			return ErrClosed
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = t.ring.Flush() }) // it fails only when closed, and then the read below ends too
+	raw, err := t.wakes.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("kernel: wait for events: %w", err)
+	}
+	t.setTell(tell)
+	defer t.setTell(nil)
+	stop := context.AfterFunc(ctx, func() { _ = t.wakes.SetReadDeadline(time.Unix(1, 0)) }) // it fails only when closed, and then the wait ends too
 	defer stop()
-	var (
-		record ringbuf.Record
-		event  Event
-	)
-	d := newDecoder(t.reasons)
-	for {
-		switch err := t.ring.ReadInto(&record); {
-		case errors.Is(err, ringbuf.ErrFlushed):
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			continue // the end of an earlier Read's context
-		case errors.Is(err, ringbuf.ErrClosed):
+	for pause := t.nap; ; {
+		if err := t.wakes.SetReadDeadline(time.Now().Add(pause)); err != nil {
 			return ErrClosed
-		case err != nil:
-			return fmt.Errorf("kernel: read events: %w", err)
 		}
-		if err := d.decode(record.RawSample, &event); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return cmp.Or(t.look(), ctx.Err())
 		}
-		tell(&event)
-		if record.Remaining == 0 {
-			time.Sleep(gather)
+		woken, looked := false, false
+		var failed error
+		// The look is within the wait, so that a wake-up after it is not missed: the function is called again for one.
+		err := raw.Read(func(uintptr) bool {
+			if woken = looked; !woken {
+				failed = t.look()
+				looked = true
+			}
+			return woken || failed != nil
+		})
+		switch {
+		case failed != nil:
+			return failed
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return ErrClosed
+		}
+		pause = t.nap
+		if woken {
+			pause = gather
 		}
 	}
+}
+
+func (t *Tracer) setTell(tell func(*Event)) {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	t.tell = tell
+}
+
+// CatchUp returns when all that happened before it was called has been told to the Read that goes on; at once where none does.
+func (t *Tracer) CatchUp() error { return t.look() }
+
+// look tells what is in the ring.
+func (t *Tracer) look() error {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	if t.ring == nil || t.tell == nil {
+		return nil
+	}
+	if t.ringClosed {
+		return ErrClosed
+	}
+	if t.failed != nil {
+		return t.failed
+	}
+	// Asked first, the reader of the ring makes no system call, but for one in its life.
+	for t.ring.AvailableBytes() > 0 {
+		if err := t.ring.ReadInto(&t.record); err != nil {
+			t.failed = fmt.Errorf("kernel: read events: %w", err)
+			return t.failed
+		}
+		if t.failed = t.decoder.decode(t.record.RawSample, &t.event); t.failed != nil {
+			return t.failed
+		}
+		t.tell(&t.event)
+	}
+	return nil
 }
 
 // Lost counts what was not told so far.
@@ -340,8 +421,17 @@ func (t *Tracer) Close() error {
 		for _, p := range t.programs {
 			errs = append(errs, p.Close())
 		}
+		if t.wakes != nil {
+			errs = append(errs, t.wakes.Close())
+		}
 		if t.ring != nil {
+			t.looking.Lock()
+			t.ringClosed = true
 			errs = append(errs, t.ring.Close())
+			t.looking.Unlock()
+		}
+		if t.filter != nil {
+			errs = append(errs, t.filter.Close())
 		}
 		for _, m := range t.maps {
 			errs = append(errs, m.Close())

@@ -26,21 +26,21 @@ var errLeftOut = errors.New("left out")
 // other program is: then it is not for want of rights.
 func why(hook string, err error, others bool) string {
 	kind, name, _ := strings.Cut(hook, "/")
-	tracepoint := kind == "raw_tp"
+	tracepoint, function := kind == "raw_tp", kind == "fentry"
 	switch {
 	case errors.Is(err, errLeftOut):
 		return hook + ": left out"
-	case errors.Is(err, unix.EPERM) && !tracepoint && others:
+	case errors.Is(err, unix.EPERM) && function && others:
 		return whyNoFentry
 	case errors.Is(err, unix.EPERM):
 		return whyNoRights
-	case !tracepoint && errors.Is(err, btf.ErrNotFound):
+	case function && errors.Is(err, btf.ErrNotFound):
 		return fmt.Sprintf("this kernel has no function %s that can be traced, or the module that has it is not loaded", name)
 	case tracepoint && errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("this kernel has no tracepoint %s", name)
 	case tracepoint && errors.Is(err, unix.EINVAL) && !isRefused(err):
 		return fmt.Sprintf("tracepoint %s has fewer arguments in this kernel", name)
-	case !tracepoint && errors.Is(err, ebpf.ErrNotSupported):
+	case function && errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Sprintf("this kernel cannot trace functions (%s): it needs CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and on arm64 Linux 6.0", name)
 	}
 	return fmt.Sprintf("%s: %v", hook, err)

@@ -27,11 +27,14 @@ enum {
 	MAP_LRU_HASH = 9,
 	MAP_RINGBUF = 27,
 	UPDATE_NOEXIST = 1,
+	RING_NO_WAKEUP = 1,
+	RING_FORCE_WAKEUP = 2,
 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 size) = (void *)26;
 static u64 (*bpf_get_current_task)(void) = (void *)35;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static u64 (*bpf_jiffies64)(void) = (void *)118;
@@ -41,6 +44,11 @@ static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 // What a raw tracepoint and an fentry program are called with: the arguments of the tracepoint or function, a word each.
 struct context {
 	u64 args[5];
+};
+
+// What a socket's filter is called with. Behind it is the struct sk_buff itself.
+struct __sk_buff {
+	u32 len;
 };
 
 // LOAD reads a field of the running kernel, wherever its version keeps it; all zero where the pointer is bad.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
-// Who deletes an entry of connection tracking.
+// Entries of connection tracking: what the kernel tells of them over netlink, and who deletes one.
 #include "trace.h"
 
 // An entry's addresses have 16 bytes, of which IPv4 uses the first four.
@@ -38,15 +38,14 @@ int dp_entry(struct context *ctx)
 	// Every TCP connection leaves an entry that expires, by nobody's will.
 	if (expired && !portid && protocol == IPPROTO_TCP)
 		return 0;
-	e = begin(ENTRY_DELETED);
+	e = begin(ENTRY_DELETED, sizeof(*e));
 	if (!e)
 		return 0;
 	net = LOAD(ct->ct_net.net);
 	e->netns = LOAD(net->ns.inum);
 	e->protocol = protocol;
 	e->netlink_port_id = portid;
-	if (expired)
-		e->flags |= EXPIRED;
+	e->flags |= expired ? EXPIRED : EARLY;
 	if (!portid)
 		e->flags |= BYSTANDER;
 	family = LOAD(original->src.l3num);
@@ -59,15 +58,6 @@ int dp_entry(struct context *ctx)
 	end(e);
 	return 0;
 }
-
-// Where functions cannot be traced, a deletion shows where the kernel tells the listeners of netlink about it: at once, while the
-// process that asked for it still runs. Followed are sockets of the agent itself, by SO_COOKIE.
-struct {
-	MAP_NUMBER(type, MAP_HASH);
-	MAP_NUMBER(max_entries, 1024);
-	MAP_TYPE(key, u64);
-	MAP_TYPE(value, u8);
-} followed SEC(".maps");
 
 // A message about an entry (linux/netlink.h, linux/netfilter/nfnetlink_conntrack.h). Attributes have 4 bytes of header and are
 // padded to 4; a tuple's come in this order.
@@ -123,22 +113,34 @@ struct tuple6 {
 };
 
 enum {
-	DELETION = 1 << 8 | 2, // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE
+	NEWS = 1 << 8,         // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_NEW: of a new entry or of a change
+	DELETION = 1 << 8 | 2, // IPCTNL_MSG_CT_DELETE
+	NLM_F_CREATE = 0x400,  // with NEWS: the entry is new
 	CTA_TYPE = 0x3fff,     // without the flag of nested attributes
 	CTA_TUPLE_ORIG = 1,
 	CTA_TUPLE_REPLY = 2,
+	CTA_TIMEOUT = 7,
 	CTA_TUPLE_PROTO = 2,
+	CTA_PROTO_NUM = 1,
 	CTA_PROTO_DST_PORT = 3,
+	// How many attributes may come between the tuples and the timeout: zone, ID, status.
+	CTA_BEFORE_TIMEOUT = 5,
 };
 
 struct told_tuple {
 	struct end source;
 	struct end destination;
 	u8 protocol;
+	u32 length;
 };
 
-// read_told reads a tuple at that address, and answers how long it is; 0 where it is not laid out as expected.
-INLINE u32 read_told(struct told_tuple *to, const void *at, u8 family, u16 type)
+enum reading {
+	READ,
+	OF_NO_PORTS, // of a protocol that has none
+	UNREADABLE,  // not laid out as expected
+};
+
+INLINE enum reading read_told(struct told_tuple *to, const struct __sk_buff *skb, u32 at, u8 family, u16 type)
 {
 	struct transport_tuple transport;
 	struct attribute header;
@@ -147,68 +149,112 @@ INLINE u32 read_told(struct told_tuple *to, const void *at, u8 family, u16 type)
 
 	__builtin_memset(to, 0, sizeof(*to));
 	if (family == AF_INET6) {
-		v6 = LOAD(*(const struct tuple6 *)at);
+		if (bpf_skb_load_bytes(skb, at, &v6, sizeof(v6)))
+			return UNREADABLE;
 		header = v6.header;
 		transport = v6.transport;
 		__builtin_memcpy(to->source.addr, v6.source, sizeof(v6.source));
 		__builtin_memcpy(to->destination.addr, v6.destination, sizeof(v6.destination));
 	} else {
-		v4 = LOAD(*(const struct tuple4 *)at);
+		if (bpf_skb_load_bytes(skb, at, &v4, sizeof(v4)))
+			return UNREADABLE;
 		header = v4.header;
 		transport = v4.transport;
 		map_ipv4(&to->source, v4.source);
 		map_ipv4(&to->destination, v4.destination);
 	}
-	if ((header.type & CTA_TYPE) != type || (transport.header.type & CTA_TYPE) != CTA_TUPLE_PROTO || transport.destination.header.type != CTA_PROTO_DST_PORT)
-		return 0;
+	if ((header.type & CTA_TYPE) != type || (transport.header.type & CTA_TYPE) != CTA_TUPLE_PROTO || transport.protocol_header.type != CTA_PROTO_NUM)
+		return UNREADABLE;
+	if (transport.protocol != IPPROTO_TCP && transport.protocol != IPPROTO_UDP)
+		return OF_NO_PORTS;
+	if (transport.destination.header.type != CTA_PROTO_DST_PORT)
+		return UNREADABLE;
 	to->protocol = transport.protocol;
 	to->source.port = transport.source.number;
 	to->destination.port = transport.destination.number;
-	return header.length;
+	to->length = header.length;
+	return READ;
 }
 
-// sk_data_ready(sk), since 6.3: the message is the last one in the socket's queue, unless another processor was as fast. Told are
-// deletions that a process asked for.
-SEC("raw_tp/sk_data_ready")
-int dp_entry_told(struct context *ctx)
+// had_time tells whether a deleted entry had time left. Since 5.8 the kernel tells the time that was left, but not one of 0.
+INLINE int had_time(const struct __sk_buff *skb, u32 at)
 {
-	struct sock *sk = (struct sock *)ctx->args[0];
-	struct told_tuple original, reply;
-	struct sk_buff *skb;
-	struct header header;
-	const void *message;
-	struct event *e;
-	u64 cookie;
-	u32 length;
+	struct attribute header;
+	int i;
 
-	if (LOAD(sk->__sk_common.skc_family) != AF_NETLINK)
-		return 0;
-	cookie = LOAD(sk->__sk_common.skc_cookie.counter);
-	if (!bpf_map_lookup_elem(&followed, &cookie))
-		return 0;
-	skb = LOAD(sk->sk_receive_queue.prev);
-	message = LOAD(skb->data);
-	header = LOAD(*(const struct header *)message);
-	if (header.type != DELETION || !header.portid)
-		return 0;
-	message += sizeof(header);
-	length = read_told(&original, message, header.family, CTA_TUPLE_ORIG);
-	if (!length || !read_told(&reply, message + length, header.family, CTA_TUPLE_REPLY))
-		return 0;
+#pragma unroll
+	for (i = 0; i <= CTA_BEFORE_TIMEOUT; i++) {
+		if (bpf_skb_load_bytes(skb, at, &header, sizeof(header)) || header.length < sizeof(header))
+			return 0;
+		if ((header.type & CTA_TYPE) == CTA_TIMEOUT)
+			return 1;
+		at += (header.length + 3) & ~3U;
+	}
+	return 0;
+}
+
+// What becomes of a message.
+enum {
+	TAKEN = 0,      // the socket does not get it: it is an event by now, or nobody wants it
+	UNTOUCHED = -1, // the socket gets the whole of it
+};
+
+// The filter of a socket of the agent's own that listens to conntrack: it runs within the call, packet or timer that the message is about, while
+// the process that asked for it still runs. It turns the message into an event, which costs less than to queue it and to read it from there.
+SEC("socket/conntrack")
+int dp_entry_told(struct __sk_buff *skb)
+{
+	struct sk_buff *message = (struct sk_buff *)skb;
+	const struct netlink_skb_parms *from = FIELD_ADDRESS(message->cb);
+	struct told_tuple original, reply;
+	enum kind kind = ENTRY_NEW;
+	struct header header;
+	enum reading reading;
+	int early = 0;
+	struct event *e;
+
+	if (LOAD(from->portid)) // a process may send to the group, too
+		return TAKEN;
+	if (bpf_skb_load_bytes(skb, 0, &header, sizeof(header)) || (header.type != NEWS && header.type != DELETION))
+		return UNTOUCHED;
+	reading = read_told(&original, skb, sizeof(header), header.family, CTA_TUPLE_ORIG);
+	if (reading == READ)
+		reading = read_told(&reply, skb, sizeof(header) + original.length, header.family, CTA_TUPLE_REPLY);
+	if (reading != READ)
+		return reading == OF_NO_PORTS ? TAKEN : UNTOUCHED;
 	if (!watches_port(original.protocol, original.destination.port) && !watches_port(original.protocol, reply.source.port))
-		return 0;
-	e = begin(ENTRY_DELETED);
+		return TAKEN;
+	if (header.type == DELETION) {
+		kind = ENTRY_DELETED;
+		// Where another listener did not get it, the kernel tells all of them again later, from a thread of its own.
+		if (header.portid && (LOAD(current()->flags) & PF_KTHREAD))
+			return TAKEN;
+		early = had_time(skb, sizeof(header) + original.length + reply.length);
+		// Every TCP connection leaves an entry that expires, by nobody's will.
+		if (!early && !header.portid && original.protocol == IPPROTO_TCP)
+			return TAKEN;
+	} else if (!(header.flags & NLM_F_CREATE)) {
+		kind = ENTRY_UPDATED;
+		if (original.protocol == IPPROTO_TCP) // about four for every connection
+			return TAKEN;
+	}
+	e = begin(kind, FOUR_ENDS);
 	if (!e)
-		return 0;
-	e->netns = netns_of_sock(sk);
+		return TAKEN;
+	e->netns = netns_of_sock(LOAD(message->sk)); // that of the socket, while its filter runs
 	e->protocol = original.protocol;
 	e->netlink_port_id = header.portid;
+	if (early)
+		e->flags |= EARLY;
 	e->ends[0] = original.source;
 	e->ends[1] = original.destination;
 	e->ends[2] = reply.source;
 	e->ends[3] = reply.destination;
 	e->ends_known = 4;
-	describe(&e->by, current());
+	if (header.portid)
+		describe(&e->by, current());
+	else
+		e->flags |= BYSTANDER;
 	end(e);
-	return 0;
+	return TAKEN;
 }

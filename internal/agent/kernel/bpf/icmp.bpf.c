@@ -11,7 +11,7 @@ INLINE void icmp_sent(struct context *ctx, u8 flags)
 
 	if (!read_packet(&p, (struct sk_buff *)ctx->args[0]) || !watches_packet(&p))
 		return;
-	e = begin(ICMP_SENT);
+	e = begin(ICMP_SENT, SHORT);
 	if (!e)
 		return;
 	e->netns = p.netns;

@@ -22,7 +22,7 @@ int dp_signal(struct context *ctx)
 		return 0;
 	if (!watches_process(task))
 		return 0;
-	e = begin(SIGNAL_SENT);
+	e = begin(SIGNAL_SENT, sizeof(*e));
 	if (!e)
 		return 0;
 	e->signal = number;
@@ -70,7 +70,7 @@ int dp_exit(struct context *ctx)
 	life.pid = LOAD(task->tgid);
 	if (bpf_map_update_elem(&ended, &life, &yes, UPDATE_NOEXIST))
 		return 0;
-	e = begin(PROCESS_EXITED);
+	e = begin(PROCESS_EXITED, SHORT);
 	if (!e)
 		return 0;
 	// As wait(2) will tell it (kernel/exit.c, wait_task_zombie).

@@ -49,7 +49,7 @@ int dp_state(struct context *ctx)
 	netns = netns_of_sock(sk);
 	if (!watches(netns, SOCKETS))
 		return 0;
-	e = begin(kind);
+	e = begin(kind, SHORT);
 	if (!e)
 		return 0;
 	e->netns = netns;
@@ -59,7 +59,8 @@ int dp_state(struct context *ctx)
 	if (!by_process(sk))
 		e->flags |= BYSTANDER;
 	ends_of_sock(e, sk);
-	describe(&e->by, current());
+	if (to != TCP_FIN_WAIT1) // every connection has that one, and nobody asks who
+		describe(&e->by, current());
 	end(e);
 	return 0;
 }
@@ -81,7 +82,7 @@ INLINE void reset_to_packet(struct sock *sk, struct sk_buff *skb, s32 reason, u8
 		p.netns = netns_of_sock(sk);
 	if (!watches_packet(&p))
 		return;
-	e = begin(RESET_SENT);
+	e = begin(RESET_SENT, SHORT);
 	if (!e)
 		return;
 	e->netns = p.netns;
@@ -105,7 +106,7 @@ INLINE void reset_of_socket(enum kind kind, struct sock *sk, s32 reason, u8 flag
 
 	if (!watches(netns, SOCKETS))
 		return;
-	e = begin(kind);
+	e = begin(kind, SHORT);
 	if (!e)
 		return;
 	e->netns = netns;
@@ -210,7 +211,7 @@ INLINE void udp_closed(struct sock *sk)
 	netns = netns_of_sock(sk);
 	if (!watches(netns, SOCKETS))
 		return;
-	e = begin(UDP_CLOSED);
+	e = begin(UDP_CLOSED, SHORT);
 	if (!e)
 		return;
 	e->netns = netns;

@@ -22,6 +22,8 @@ enum kind {
 	ICMP_SENT,
 	ENTRY_DELETED,
 	UDP_CLOSED,
+	ENTRY_NEW,
+	ENTRY_UPDATED,
 	KINDS,
 };
 
@@ -32,6 +34,8 @@ enum flag {
 	EXPIRED = 1 << 2,
 	BY_RULE = 1 << 3,
 	REQUESTED = 1 << 4,
+	// A deleted entry had time left.
+	EARLY = 1 << 5,
 };
 
 struct process {
@@ -67,10 +71,16 @@ struct event {
 	u32 ifindex;
 	u32 netlink_port_id;
 	struct process by;
-	struct process to;
 	// Local and remote; or source and destination of an entry's original direction, then of its reply.
 	struct end ends[4];
+	struct process to;
 	u32 unused;
+};
+
+// Most events have neither a second pair of ends nor somebody whom they go to, and are cut off before those.
+enum {
+	SHORT = __builtin_offsetof(struct event, ends) + 2 * sizeof(struct end),
+	FOUR_ENDS = __builtin_offsetof(struct event, to),
 };
 
 // The offsets that decode.go reads at.
@@ -78,9 +88,10 @@ _Static_assert(__builtin_offsetof(struct event, kind) == 8, "decode.go");
 _Static_assert(__builtin_offsetof(struct event, signal) == 16, "decode.go");
 _Static_assert(__builtin_offsetof(struct event, netns) == 24, "decode.go");
 _Static_assert(__builtin_offsetof(struct event, by) == 36, "decode.go");
-_Static_assert(__builtin_offsetof(struct event, to) == 72, "decode.go");
-_Static_assert(__builtin_offsetof(struct event, ends) == 108, "decode.go");
+_Static_assert(__builtin_offsetof(struct event, ends) == 72, "decode.go");
+_Static_assert(__builtin_offsetof(struct event, to) == 152, "decode.go");
 _Static_assert(sizeof(struct end) == 20, "decode.go");
+_Static_assert(SHORT == 112, "decode.go");
 _Static_assert(sizeof(struct event) == 192, "decode.go");
 
 struct {
@@ -132,10 +143,10 @@ INLINE int watches_port(u8 protocol, be16 port)
 	return bpf_map_lookup_elem(&ports, &key) != NULL;
 }
 
-// begin reserves an event, all zero but for its time and kind; NULL, and counted as lost, where the ring is full.
-INLINE struct event *begin(enum kind kind)
+// begin reserves an event of that size, all zero but for its time and kind; NULL, and counted as lost, where the ring is full.
+INLINE struct event *begin(enum kind kind, const u64 size)
 {
-	struct event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	struct event *e = bpf_ringbuf_reserve(&ring, size, 0);
 	u64 *count;
 	u32 key = kind;
 
@@ -145,13 +156,36 @@ INLINE struct event *begin(enum kind kind)
 			__sync_fetch_and_add(count, 1); // an interrupt may count here too
 		return NULL;
 	}
-	__builtin_memset(e, 0, sizeof(*e));
+	__builtin_memset(e, 0, size);
 	e->mono_ns = bpf_ktime_get_ns();
 	e->kind = kind;
 	return e;
 }
 
-INLINE void end(struct event *e) { bpf_ringbuf_submit(e, 0); }
+// What a connection may have is read when the reader looks the next time: to be woken for each would cost it more than all the rest.
+INLINE int is_of_connection(u8 kind)
+{
+	return kind == SOCKET_STATE || kind == RESET_SENT || kind == RESET_RECEIVED || kind == ICMP_SENT || kind == ENTRY_DELETED || kind == ENTRY_NEW ||
+	       kind == ENTRY_UPDATED;
+}
+
+// When the program last woke the reader. For some time after that the reader looks by itself (tracer_linux.go, gather).
+enum {
+	GATHER_NS = 5000000,
+};
+static u64 woke_ns;
+
+INLINE void end(struct event *e)
+{
+	u64 now = e->mono_ns;
+
+	if (is_of_connection(e->kind) || now - woke_ns < GATHER_NS) {
+		bpf_ringbuf_submit(e, RING_NO_WAKEUP);
+		return;
+	}
+	woke_ns = now;
+	bpf_ringbuf_submit(e, RING_FORCE_WAKEUP);
+}
 
 INLINE u32 netns_of_task(struct task_struct *task)
 {

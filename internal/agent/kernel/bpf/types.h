@@ -53,6 +53,7 @@ struct signal_struct {
 };
 
 struct task_struct {
+	u32 flags;
 	s32 tgid;
 	s32 exit_code;
 	u64 start_time;
@@ -68,6 +69,7 @@ struct kernel_siginfo {
 
 enum {
 	PIDTYPE_TGID = 1,
+	PF_KTHREAD = 0x00200000,
 	SIGNAL_GROUP_EXIT = 4,
 	SI_USER = 0,
 	SI_QUEUE = -1,
@@ -84,10 +86,6 @@ struct in6_addr {
 	u8 bytes[16]; // the kernel's has a union; it is read by bytes
 };
 
-typedef struct {
-	s64 counter;
-} atomic64_t;
-
 struct sock_common {
 	be32 skc_daddr;
 	be32 skc_rcv_saddr;
@@ -98,7 +96,6 @@ struct sock_common {
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
-	atomic64_t skc_cookie;
 	unsigned long skc_flags;
 };
 
@@ -106,14 +103,9 @@ typedef struct {
 	s32 owned;
 } socket_lock_t;
 
-struct sk_buff_head {
-	struct sk_buff *prev;
-};
-
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
-	struct sk_buff_head sk_receive_queue;
 	u16 sk_protocol;
 	s32 sk_err;
 	void *sk_socket;
@@ -127,7 +119,6 @@ struct inet_sock {
 enum {
 	AF_INET = 2,
 	AF_INET6 = 10,
-	AF_NETLINK = 16,
 	IPPROTO_TCP = 6,
 	IPPROTO_UDP = 17,
 	SOCK_DEAD = 1 << 0, // of skc_flags, which numbers bits
@@ -155,13 +146,19 @@ struct dst_entry {
 	struct net_device *dev;
 };
 
+// What netlink keeps in cb (include/linux/netlink.h): whose socket sent the message, 0 for the kernel.
+struct netlink_skb_parms {
+	u32 portid;
+};
+
 struct sk_buff {
+	u8 cb[48];
 	struct net_device *dev;
+	struct sock *sk;
 	unsigned long _skb_refdst;
 	s32 skb_iif;
 	u16 network_header;
 	u8 *head;
-	u8 *data;
 };
 
 // Connection tracking (include/net/netfilter/nf_conntrack.h, nf_conntrack_tuple.h).

@@ -1,30 +1,6 @@
-package agent
+package sockdiag
 
-import (
-	"net"
-	"os"
-	"runtime"
-	"slices"
-	"testing"
-)
-
-func TestListenersOfThisProcess(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	found, err := listeners(procRoot, os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := l.Addr().(*net.TCPAddr).AddrPort(); !slices.Contains(found, want) {
-		t.Errorf("%v is not among %v", want, found)
-	}
-}
+import "testing"
 
 func TestProcAddress(t *testing.T) {
 	// As a little-endian machine writes them.

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/testkit/records"
 	"github.com/drainproof/drainproof/schema"
@@ -66,6 +67,14 @@ func TestSamplesValidate(t *testing.T) {
 			t.Errorf("%s: %v", sample.Name, err)
 		}
 	}
+	for _, r := range []record.Record{derived(records.RolloutWatched()), derived(records.ScaleWatched()), derived(records.RolloutLossy()), derived(records.Incomplete())} {
+		if len(r.Terminations) == 0 {
+			t.Errorf("%s has no terminations", r.ID)
+		}
+		if err := s.Validate(instance(t, r, nil)); err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+		}
+	}
 	for _, r := range records.Matrix("nftables", 1) {
 		if err := s.Validate(instance(t, r, nil)); err != nil {
 			t.Errorf("%s: %v", r.ID, err)
@@ -76,6 +85,13 @@ func TestSamplesValidate(t *testing.T) {
 	if err := s.Validate(instance(t, bare, nil)); err != nil {
 		t.Error(err)
 	}
+}
+
+// derived is a sample with how its Pods ended.
+func derived(r record.Record) record.Record {
+	explain.Attribute(&r)
+	r.Terminations = explain.Terminations(&r)
+	return r
 }
 
 // TestPublishedRecordsValidate: what was written before a field came is sound still.
@@ -118,6 +134,43 @@ func TestSchemaRefusesInTests(t *testing.T) {
 		"an arm on an unknown path":     func(d object) { d["config"].(object)["arm"] = "exit" },
 	} {
 		if err := s.Validate(instance(t, sound, edit)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestSchemaRefusesInTerminations(t *testing.T) {
+	s := compile(t)
+	type object = map[string]any
+	first := func(d object, path ...string) object {
+		o := d["terminations"].([]any)[0].(object)
+		for _, name := range path {
+			if list, ok := o[name].([]any); ok {
+				o = list[0].(object)
+			} else {
+				o = o[name].(object)
+			}
+		}
+		return o
+	}
+	for name, edit := range map[string]func(object){
+		"an instant without its event":         func(d object) { first(d, "deleted")["event"] = 0 },
+		"an instant with a reason":             func(d object) { first(d, "deleted")["why"] = "it was not seen" },
+		"an unknown bound":                     func(d object) { first(d, "deleted")["bound"] = "either" },
+		"a missing instant without a reason":   func(d object) { first(d, "containers", "kill")["why"] = "" },
+		"a missing instant with an event":      func(d object) { first(d, "containers", "kill")["event"] = 3 },
+		"a signal without a name":              func(d object) { delete(first(d, "containers", "term"), "signal") },
+		"a span without its end":               func(d object) { first(d, "paths", "dead_endpoint")["to_event"] = 0 },
+		"a bound of a span that was not seen":  func(d object) { first(d, "paths", "dead_endpoint")["ns"] = nil },
+		"a port that is none":                  func(d object) { first(d, "listeners")["port"] = 0 },
+		"an unknown protocol":                  func(d object) { first(d, "paths")["protocol"] = "sctp" },
+		"a count below zero":                   func(d object) { first(d, "paths")["failed"] = -1 },
+		"connection tracking without an entry": func(d object) { first(d, "conntrack")["entries"] = 0 },
+		"a reason of nothing":                  func(d object) { first(d)["unseen"] = []any{""} },
+		"null in place of a list":              func(d object) { first(d)["paths"] = nil },
+		"a Pod without a name":                 func(d object) { first(d)["pod"] = "" },
+	} {
+		if err := s.Validate(instance(t, derived(records.RolloutWatched()), edit)); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -316,6 +369,12 @@ func TestSchemaEnums(t *testing.T) {
 		{"event", "source", words(record.EventSources())},
 		{"event", "bound", words(record.Bounds())},
 		{"window", "bound", append(words(record.Bounds()), string(record.Either))},
+		{"instant", "bound", words(record.Bounds())},
+		{"stop_signal", "bound", words(record.Bounds())},
+		{"process_exit", "bound", words(record.Bounds())},
+		{"listener_end", "protocol", words(record.Protocols())},
+		{"path_end", "protocol", words(record.Protocols())},
+		{"conntrack_end", "protocol", words(record.Protocols())},
 		{"flow", "outcome", words(record.Outcomes())},
 		{"flow", "mechanism", append([]string{""}, words(record.Mechanisms())...)},
 		{"after_rehome", "mechanism", append([]string{""}, words(record.Mechanisms())...)},

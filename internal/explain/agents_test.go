@@ -47,6 +47,24 @@ func dead() *test {
 		exits(900, "web-1", 0)
 }
 
+// other adds that another connection from the client's address to the Service had an entry on the client's node.
+func other(b *test, atMs float64, from string) *test {
+	return b.entry(atMs, record.ConntrackNew, "tcp", "web-1", map[string]any{"original_source": from, "reply_destination": from})
+}
+
+// rejecting is a Service that has no endpoint from 45 ms on, on a node that tells nobody.
+func rejecting() *test {
+	return other(newWatched().rule(-8000, record.RuleAdded, "web-1"), -100, "198.18.0.1:40001").rule(45, record.RuleRemoved, "web-1").rejects(45, record.RuleRejects, "reject")
+}
+
+// errorFor adds an ICMP error of the client's node for a connection to the Service.
+func errorFor(b *test, atMs float64, from string) *test {
+	b.event(atMs, record.FromKernel, record.ICMPSent, "", "", record.Exact, map[string]any{"type": 3, "code": 3, "to": "198.18.0.1", "source": from, "destination": front})
+	e := &b.r.Events[len(b.r.Events)-1]
+	e.Node, e.Subject = clientNode, "node/"+clientNode
+	return b
+}
+
 // early is web-1, which closes its listener at 38 ms and lives on, and nobody told it to.
 func early() *test {
 	return newWatched().
@@ -103,6 +121,18 @@ func stale() *test {
 	return newWatched().
 		entry(1000, record.ConntrackNew, "tcp", "web-1", nil).
 		exits(2000, "web-1", 0)
+}
+
+// datagram is the same of datagrams; kube-proxy deletes the entry at 4 s, while the client still waits, and the next one leads to web-2.
+func datagram() *test {
+	b := newWatched().
+		entry(1000, record.ConntrackNew, "udp", "web-1", nil).
+		exits(2000, "web-1", 0).
+		entry(4000, record.ConntrackDeleted, "udp", "web-1", map[string]any{"by": "process", "by_comm": "kube-proxy"}).
+		change(record.ConntrackDeleted, func(e *record.Event) { e.Bound = record.Exact }).
+		entry(4300, record.ConntrackNew, "udp", "web-2", nil)
+	b.r.Config.Traffic = &record.Traffic{Mode: "udp"}
+	return b
 }
 
 // soon is web-2, which is sent a connection at 1 s and listens from 1.2 s on.
@@ -247,6 +277,28 @@ func scenarios() []scenario {
 			"refused: web-1 had closed its listener 4 ms before by its own choice, while the API advertised it (to the end)", nil,
 		},
 		{
+			"a listener closed on SIGTERM, before the API had told of it", func() *test {
+				return newWatched().signal(33, "web-1", 15, "containerd-shim").listener(38, record.ListenerClosed, "web-1").
+					entry(41.3, record.ConntrackNew, "tcp", "web-1", nil).rule(-8000, record.RuleAdded, "web-1").rule(310, record.RuleRemoved, "web-1")
+			}, through(record.Refused, 41, 42), nil, "dead-endpoint",
+			[]record.EventKind{record.SignalSent, record.ListenerClosed, record.ConntrackNew, record.RuleRemoved},
+			"refused: node worker-2 sent it to web-1, which had closed its listener 4 ms before; that node's rules named it until +310 ms", nil,
+		},
+		{
+			"an application on its way out", func() *test {
+				return cutOff().signal(133, "web-1", 15, "runc").change(record.SignalSent, func(e *record.Event) { e.Detail["signal_name"] = "SIGTERM" }).change(record.ProcessExited, func(e *record.Event) { e.TNs = 290 * ms })
+			}, kept(record.Truncated, 90, 141), nil, "cut-by-exit",
+			[]record.EventKind{record.ConntrackNew, record.SignalSent, record.SocketClosed, record.ProcessExited},
+			"closed in the middle of its response while it was under way: web-1's process exited at +290 ms, and had ended its connection 150 ms before, 7 ms after SIGTERM",
+			[]variant{
+				{"nobody had asked it to end", drop(record.SignalSent), "lived on"},
+				{"it was asked later", func(b *test) { b.change(record.SignalSent, func(e *record.Event) { e.TNs = 150 * ms }) }, "lived on"},
+				{"it lived on for long", func(b *test) { b.change(record.ProcessExited, func(e *record.Event) { e.TNs = 1200 * ms }) }, "lived on"},
+				{"it was killed", func(b *test) { b.change(record.ProcessExited, func(e *record.Event) { e.Detail["signal"] = 9 }) }, "lived on"},
+				{"it may have been another container's", func(b *test) { b.r.Workload.Images = []string{"web", "mesh"} }, "lived on"},
+			},
+		},
+		{
 			"an exit under a request", cutOff, kept(record.ResetBeforeResponse, 90, 141), nil, "cut-by-exit",
 			[]record.EventKind{record.ConntrackNew, record.ProcessExited, record.SocketClosed},
 			"reset before a response while it was under way: web-1's process exited at +140 ms, and its connection ended with it",
@@ -287,6 +339,17 @@ func scenarios() []scenario {
 			}, kept(record.ResetBeforeResponse, 90, 141), nil, "cut-by-exit",
 			[]record.EventKind{record.ConntrackNew, record.SignalSent, record.ProcessExited, record.SocketClosed},
 			"reset before a response while it was under way: web-1's process was killed by the kernel at +140 ms, and its connection ended with it", nil,
+		},
+		{
+			"a kill that the kernel sends after the runtime's to what is left", func() *test {
+				return killed().change(record.SignalSent, func(e *record.Event) { e.Detail["result"] = "delivered" }).signal(30_120.5, "web-1", 9, "").change(record.SignalSent, func(e *record.Event) {
+					if e.TNs > 30_120*ms {
+						e.Detail["result"], e.Detail["from_kernel"] = "ignored", true
+					}
+				})
+			}, kept(record.EOFBeforeResponse, 29_000, 30_122), nil, "cut-by-sigkill",
+			[]record.EventKind{record.ConntrackNew, record.PodTerminating, record.SignalSent, record.ProcessExited, record.SocketClosed},
+			"closed without a response while it was under way: the runtime sent SIGKILL to web-1 30.0 s after its end began, its grace period of 30 s used up", nil,
 		},
 		{
 			"a grace period that is used up", killed, kept(record.EOFBeforeResponse, 29_000, 30_122), nil, "cut-by-sigkill",
@@ -360,6 +423,69 @@ func scenarios() []scenario {
 			}, "the error by which node worker-2 rejected it"}},
 		},
 		{
+			"rules that reject, and an error that is not heard", rejecting, through(record.ConnectTimeout, 60, 2060), nil, "no-endpoints", []record.EventKind{record.RuleRejects},
+			"not connected in time: node worker-2's rules rejected it, and no error of that node was seen to answer it: they knew no endpoint of the Service since +45 ms",
+			[]variant{
+				{"no rule", drop(record.RuleRejects), "which Pod the node sent it to"},
+				{"no other connection tells its node", drop(record.ConntrackNew), "which Pod the node sent it to"},
+				{"two nodes tell", func(b *test) { other(b, 20, "198.18.0.1:40002").r.Events[len(b.r.Events)-1].Node = podNode }, "which Pod the node sent it to"},
+				{"it was sent again to a Pod", func(b *test) { b.rejects(800, record.RuleRejectRemoved, "reject").rule(810, record.RuleAdded, "web-2") },
+					"what became of its SYN of +1060 ms: node worker-2's rules did not reject it any more"},
+				{"nobody saw the rules all the time", func(b *test) { b.gap(record.FromDataplane, clientNode, 1000, 1010) }, "source dataplane of node worker-2 had a gap"},
+				{"it rejected a moment later", func(b *test) {
+					b.change(record.RuleRejects, func(e *record.Event) { e.TNs = int64(62 * ms) })
+				}, "which Pod the node sent it to"},
+			},
+		},
+		{
+			"an error that did not end its waiting", func() *test {
+				return errorFor(rejecting(), 60.4, client).change(record.RuleRejects, func(e *record.Event) {
+					e.TNs, e.Bound, e.Detail["not_before_t_ns"] = int64(62*ms), record.Upper, int64(50*ms)
+				})
+			}, through(record.ConnectTimeout, 60, 2060), nil, "no-endpoints", []record.EventKind{record.ICMPSent, record.RuleRejects},
+			"not connected in time: node worker-2's rules rejected it, and the error that the node sent did not end the client's waiting: they knew no endpoint of the Service since +62 ms", nil,
+		},
+		{
+			"a Service's address that nothing translates", func() *test {
+				return newWatched().entry(61, record.ConntrackNew, "tcp", "web-1", map[string]any{"reply_source": front})
+			}, through(record.ConnectTimeout, 60, 2060), nil, "no-endpoints", []record.EventKind{record.ConntrackNew},
+			"not connected in time: node worker-2 sent it on to the Service's own address, where nobody is: its rules named no Pod at +61 ms, and a connection keeps its way",
+			[]variant{{"no entry", drop(record.ConntrackNew), "which Pod the node sent it to"}},
+		},
+		{
+			"the only Pod that its node's rules named", func() *test {
+				return other(dead().without(record.ConntrackNew, "").without(record.RuleAdded, "web-2"), -100, "198.18.0.1:40001")
+			}, through(record.ConnectTimeout, 60, 2060), nil, "dead-endpoint",
+			[]record.EventKind{record.RuleAdded, record.SignalSent, record.ListenerClosed, record.RuleRemoved},
+			"not connected in time: node worker-2 sent it to web-1, which had closed its listener 2022 ms before; that node's rules named it until +310 ms",
+			[]variant{
+				{"an entry from before led it", func(b *test) { b.entry(-200, record.ConntrackNew, "tcp", "web-2", nil) }, "which Pod the node sent it to"},
+				{"they named two", func(b *test) { b.rule(-10, record.RuleAdded, "web-2") }, "which Pod the node sent it to"},
+				{"they named it no more", func(b *test) { b.rule(50, record.RuleRemoved, "web-1") }, "which Pod the node sent it to"},
+				{"they changed at that moment", func(b *test) { b.rule(61, record.RuleAdded, "web-2") }, "which Pod the node sent it to"},
+				{"no other connection tells its node", drop(record.ConntrackNew), "which Pod the node sent it to"},
+				{"nobody saw the rules before", func(b *test) { b.gap(record.FromDataplane, clientNode, 10, 20) }, "which Pod the node sent it to"},
+			},
+		},
+		{
+			"an old entry that its SYN put an end to", func() *test {
+				return rejecting().entry(-3000, record.ConntrackNew, "tcp", "web-1", nil).entry(60.2, record.ConntrackDeleted, "tcp", "web-1", map[string]any{"by": "kernel"})
+			}, through(record.ConnectTimeout, 60, 2060), nil, "no-endpoints", []record.EventKind{record.RuleRejects},
+			"not connected in time: node worker-2's rules rejected it, and no error of that node was seen to answer it: they knew no endpoint of the Service since +45 ms",
+			[]variant{
+				{"it stayed", drop(record.ConntrackDeleted), "which Pod the node sent it to"},
+				{"it expired", func(b *test) {
+					b.change(record.ConntrackDeleted, func(e *record.Event) { e.Detail["by"] = "timeout" })
+				}, "which Pod the node sent it to"},
+				{"it ended later", func(b *test) { b.change(record.ConntrackDeleted, func(e *record.Event) { e.TNs = 1500 * ms }) }, "which Pod the node sent it to"},
+			},
+		},
+		{
+			"an entry of a SYN that was sent again", func() *test { return rejecting().entry(2059, record.ConntrackNew, "tcp", "web-2", nil) },
+			through(record.ConnectTimeout, 60, 2060), nil, "no-endpoints", []record.EventKind{record.RuleRejects},
+			"not connected in time: node worker-2's rules rejected it, and no error of that node was seen to answer it: they knew no endpoint of the Service since +45 ms", nil,
+		},
+		{
 			"an entry from before", stale, through(record.ConnectTimeout, 3500, 4500), nil, "stale-conntrack",
 			[]record.EventKind{record.EndpointAdded, record.ConntrackNew, record.ProcessExited},
 			"not connected in time: node worker-2 still sent it to web-1, whose process had exited 2500 ms before, by a conntrack entry from before; web-2 was there to take it",
@@ -369,6 +495,16 @@ func scenarios() []scenario {
 				{"it was deleted", func(b *test) { b.entry(3000, record.ConntrackDeleted, "tcp", "web-1", map[string]any{"by": "timeout"}) }, "which Pod the node sent it to"},
 				{"nobody looked whether it was", func(b *test) { b.gap(record.FromConntrack, clientNode, 3000, 3100) }, "whether its conntrack entry was deleted or made again (source conntrack of node worker-2 had a gap"},
 				{"nothing else was there", func(b *test) { b.without(record.EndpointAdded, "web-2") }, "another endpoint that it could have been sent to"},
+			},
+		},
+		{
+			"a datagram that was sent before its entry was deleted", datagram, kept(record.ResponseTimeout, 3500, 8500), nil, "stale-conntrack",
+			[]record.EventKind{record.EndpointAdded, record.ConntrackNew, record.ProcessExited},
+			"not answered in time: node worker-2 still sent it to web-1, whose process had exited 1500 ms before, by a conntrack entry from before; web-2 was there to take it",
+			[]variant{
+				{"no exit", drop(record.ProcessExited), "missing"},
+				{"it was sent after that", func(b *test) { b.change(record.ConntrackDeleted, func(e *record.Event) { e.TNs = 3400 * ms }) }, "missing"},
+				{"nobody looked whether it was deleted before", func(b *test) { b.gap(record.FromConntrack, clientNode, 3000, 3100) }, "whether its conntrack entry was deleted or made again (source conntrack of node worker-2 had a gap"},
 			},
 		},
 		{

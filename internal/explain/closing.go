@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -66,15 +67,28 @@ func (v *view) closingOf(l loss, at instant) closing {
 		return closing{opened: after, against: pod.name + " had no listener before " + clockTime(after.TNs)}
 	case after != nil && after.Kind == record.ListenerClosed:
 		return closing{against: pod.name + " listened until " + clockTime(after.TNs)}
-	case before != nil && before.Kind == record.ListenerOpened:
-		return closing{against: pod.name + " had been listening since " + clockTime(before.TNs)}
 	case before != nil:
 		if why := v.unseen(listeners, pod.node, before.TNs, at.hi); why != "" {
-			return closing{missing: "whether " + pod.name + " listened again after " + clockTime(before.TNs) + " (" + why + ")"}
+			return v.closingUnseen(l, at, before, why)
+		}
+		if before.Kind == record.ListenerOpened {
+			return closing{against: pod.name + " had been listening since " + clockTime(before.TNs)}
 		}
 		return v.closedBy(pod, before)
 	}
 	return v.closingToldBy(l, at)
+}
+
+// closingUnseen is closingOf where a listener's last event is known, and why nothing may have been heard of a later one.
+func (v *view) closingUnseen(l loss, at instant, last *record.Event, why string) closing {
+	if told := v.closingToldBy(l, at); told.event != nil {
+		return told
+	}
+	did := "listened again after "
+	if last.Kind == record.ListenerOpened {
+		did = "still listened, as it had since "
+	}
+	return closing{missing: "whether " + l.to.life.name + " " + did + clockTime(last.TNs) + " (" + why + ")"}
 }
 
 // changed names what an event of a listener tells.
@@ -145,7 +159,7 @@ func (v *view) closingToldBy(l loss, at instant) closing {
 	if e := pod.gone; e != nil && timeOf(e).before(at) && v.r.Config.Trigger != "force-delete" {
 		return closing{event: e, exit: e}
 	}
-	return closing{missing: because("when "+pod.name+" ceased to listen: no listener of that port was seen to close before", v.unseen(listeners, pod.node, at.lo, at.hi))}
+	return closing{missing: because("when "+pod.name+" ceased to listen: no listener of that port was seen to close before", cmp.Or(v.unseen(listeners, pod.node, at.lo, at.hi), v.unfound(pod)))}
 }
 
 // oneContainer reports whether the end of one container is the end of what serves.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ func isKill(e *record.Event) bool {
 type cutting struct {
 	// end is the connection's end at the Pod, exit the process's. Datagrams have no end.
 	end, exit *record.Event
+	// stop is the signal on which the application ended it, before its process exited; nil where the exit did.
+	stop *record.Event
 	// how says what the exit did to it.
 	how string
 	// kill is the SIGKILL that ended the process; nil where none did, or it was not seen: killed.
@@ -75,7 +78,7 @@ func (v *view) cuttingOf(l loss) cutting {
 	}
 	ends := v.endsOf(l)
 	if len(ends) == 0 {
-		why := v.unseen(sockets, pod.node, began(l.Failure), l.TNs)
+		why := cmp.Or(v.unseen(sockets, pod.node, began(l.Failure), l.TNs), v.unfound(pod))
 		return cutting{missing: because("how its connection ended at "+pod.name+": no socket-closed or reset-sent of it was seen", why)}
 	}
 	c := cutting{end: ends[0], how: "and its connection ended with it"}
@@ -90,6 +93,9 @@ func (v *view) cuttingOf(l loss) cutting {
 			break
 		}
 	}
+	if c.exit == nil {
+		v.onItsWayOut(pod, &c)
+	}
 	switch {
 	case c.exit == nil && v.unseen(exits, pod.node, c.end.TNs-nearby, c.end.TNs+withExit) != "":
 		c.missing = "whether " + pod.name + "'s process exited then (" + v.unseen(exits, pod.node, c.end.TNs-nearby, c.end.TNs+withExit) + ")"
@@ -101,6 +107,29 @@ func (v *view) cuttingOf(l loss) cutting {
 		v.killOf(l, &c)
 	}
 	return c
+}
+
+// onItsWayOut finds a process that had been asked to end, ended the connection, and exited right after it had done so everywhere. Of several
+// containers it is not known which of them held it.
+func (v *view) onItsWayOut(pod *life, c *cutting) {
+	end := timeOf(c.end)
+	if !v.oneContainer() {
+		return
+	}
+	for _, x := range pod.exits {
+		if !isFirst(x) || isKill(x) || !end.before(timeOf(x)) || end.later(nearby).before(timeOf(x)) {
+			continue
+		}
+		for _, s := range pod.signals {
+			if s.Subject != x.Subject || !asksToEnd(s) || !timeOf(s).before(end) {
+				continue
+			}
+			name, _ := s.Detail["signal_name"].(string)
+			c.exit, c.stop = x, s
+			c.how = fmt.Sprintf("and had ended its connection %s before, %s after %s", length(x.TNs-c.end.TNs), length(c.end.TNs-s.TNs), cmp.Or(name, "it was asked to end"))
+			return
+		}
+	}
 }
 
 // endedBy reports whether what ended at a time, a process held that exited at another. In a Pod of several containers it must be in the same moment, as
@@ -119,7 +148,8 @@ func (v *view) killOf(l loss, c *cutting) {
 	}
 	c.killed = true
 	for _, s := range l.to.life.signals {
-		if isKill(s) && s.Subject == c.exit.Subject && !timeOf(c.exit).before(timeOf(s)) {
+		// Of a process that is ending the kernel kills what is left of it, which does nothing any more.
+		if isKill(s) && s.Subject == c.exit.Subject && !timeOf(c.exit).before(timeOf(s)) && (c.kill == nil || s.Detail["result"] == "delivered") {
 			c.kill = s
 		}
 	}
@@ -136,7 +166,7 @@ func (c cutting) byRuntimes() bool {
 }
 
 func (c cutting) finding(l loss) finding {
-	return finding{missing: c.missing, against: c.against, evidence: told(l.to.entry, c.end, c.exit, c.kill, c.byTest)}
+	return finding{missing: c.missing, against: c.against, evidence: told(l.to.entry, c.stop, c.end, c.exit, c.kill, c.byTest)}
 }
 
 func cutByExit(v *view, l loss) finding {
@@ -167,13 +197,14 @@ func cutByExit(v *view, l loss) finding {
 		}
 	}
 	return proved(fmt.Sprintf("%s while it was under way: %s's process %s at %s, %s", l.what(), l.to.life.name, did, clockTime(c.exit.TNs), c.how),
-		l.to.entry, c.end, c.exit, c.kill, c.byTest)
+		l.to.entry, c.stop, c.end, c.exit, c.kill, c.byTest)
 }
 
 // exitTold is cutByExit by the bundled probe's own word.
 func (v *view) exitTold(l loss) finding {
 	pod := v.instance(l)
-	if !cut(l) || pod == nil || pod.exiting == nil || pod.exited == nil || l.SentTNs == nil {
+	sent, ok := l.sent()
+	if !cut(l) || pod == nil || pod.exiting == nil || pod.exited == nil || !ok {
 		return finding{}
 	}
 	// A probe that resets its connections does so just before it writes that it exits, and as a part of it.
@@ -185,7 +216,7 @@ func (v *view) exitTold(l loss) finding {
 		return finding{}
 	}
 	doubt := *first.UncertaintyNs + *l.UncertaintyNs
-	if *l.SentTNs > first.TNs+doubt || l.TNs < first.TNs-doubt || l.TNs > pod.exited.TNs+doubt {
+	if sent.lo > first.TNs+doubt || l.TNs < first.TNs-doubt || l.TNs > pod.exited.TNs+doubt {
 		return finding{}
 	}
 	return proved(fmt.Sprintf("%s %s after %s wrote that it exits, while it was under way: the exit cut its connection (the news of the exit came %s after that line)",
@@ -214,14 +245,15 @@ func (v *view) datagramsCut(l loss) cutting {
 	return c
 }
 
-// exitBefore gives the exit of the first process of l's Pod that came before l was known to be lost and after its last proof of life; nil without one.
+// exitBefore gives the exit of the first process of l's Pod that came before l was known to be lost and after its last proof of life; nil without one. That
+// proof may have been under way, and waited to be read, when the process exited.
 func (v *view) exitBefore(l loss) *record.Event {
 	alive := l.underway()
 	if !v.oneContainer() {
 		return nil
 	}
 	for _, e := range l.to.life.exits {
-		if x := timeOf(e); isFirst(e) && x.before(l.known()) && !x.before(instant{lo: alive.lo, hi: alive.lo, doubt: alive.doubt}) {
+		if x := timeOf(e); isFirst(e) && x.before(l.known()) && !x.later(withExit).before(instant{lo: alive.lo, hi: alive.lo, doubt: alive.doubt}) {
 			return e
 		}
 	}
@@ -287,7 +319,7 @@ func (v *view) graceOf(pod *life) (int64, bool) {
 // raceOf is keepaliveRace.
 func (v *view) raceOf(l loss) finding {
 	sent, ok := l.sent()
-	if l.flow != nil || l.udp || l.Connection != record.ReusedConnection || l.BytesReceived > 0 || !ok ||
+	if l.flow != nil || l.held || l.udp || l.Connection != record.ReusedConnection || l.BytesReceived > 0 || !ok ||
 		l.Outcome != record.ResetBeforeResponse && l.Outcome != record.EOFBeforeResponse || l.to.life == nil {
 		return finding{}
 	}

@@ -52,6 +52,9 @@ type closed struct {
 	// want is what the API said of the Pod then, and sign that it was being terminated by then; nil for none.
 	want wanted
 	sign *record.Event
+	// relied: it closed its listener itself, the API still advertised it, and there was no reason not to: it was not being terminated, or no other
+	// endpoint was there to send connections to.
+	relied bool
 }
 
 // closedBefore finds it; where it does not hold, or is not known, the finding may say why.
@@ -77,11 +80,14 @@ func (v *view) closedBefore(l loss) (closed, finding, bool) {
 	}
 	c.want = v.wantedOf(l.to.life, timeOf(c.event))
 	c.sign = v.terminating(l.to.life, timeOf(c.event))
+	if c.own && c.want == advertised {
+		c.relied = c.sign == nil || v.otherServed(l.to.life, c.event.TNs, c.event.TNs) == nil
+	}
 	return c, finding{}, true
 }
 
-// early reports whether the process gave its listener up by its own choice while the API still advertised it.
-func (c closed) early() bool { return c.own && c.perhaps == nil && c.want == advertised }
+// early reports whether the process gave its listener up by its own choice while it was relied on.
+func (c closed) early() bool { return c.relied && c.perhaps == nil }
 
 func deadEndpoint(v *view, l loss) finding {
 	c, x, ok := v.closedBefore(l)
@@ -90,7 +96,7 @@ func deadEndpoint(v *view, l loss) finding {
 		return x
 	case c.early():
 		return finding{}
-	case c.own && c.want == advertised:
+	case c.relied:
 		return finding{
 			missing:  "whether " + l.to.life.name + "'s listener was closed by choice or by the end of the process that exited at " + clockTime(c.perhaps.TNs),
 			evidence: told(l.to.entry, c.event, c.perhaps),

@@ -20,6 +20,7 @@ func rehomedByDataplane(v *view, l loss) finding {
 	node, pod := l.to.chooser, l.to.life
 	var deleted, next *record.Event
 	var to entry
+	astray, went := false, "its next datagram was sent to "
 	for _, e := range v.entriesOf(l) {
 		if e.event.Node != node || e.event.ID <= l.to.entry.ID || l.known().before(timeOf(e.event).soonest()) {
 			continue
@@ -29,6 +30,8 @@ func rehomedByDataplane(v *view, l loss) finding {
 			deleted = moreOf(deleted, e.event)
 		case e.event.Kind == record.ConntrackNew && e.replySource == l.to.pod:
 			deleted = nil // it came back to the same Pod first
+		case e.event.Kind == record.ConntrackNew && e.replySource == l.remote:
+			astray = true // by rules that named nobody
 		case e.event.Kind == record.ConntrackNew && next == nil:
 			next, to = e.event, e
 		}
@@ -68,7 +71,10 @@ func rehomedByDataplane(v *view, l loss) finding {
 		open.against = "its conntrack entry was deleted by " + comm + ", which is not kube-proxy"
 		return open
 	}
-	return proved(fmt.Sprintf("%s: kube-proxy on node %s deleted its conntrack entry to %s at %s, and its next datagram was sent to %s", l.what(), node, pod.name, clockTime(deleted.TNs), other.name), events...)
+	if astray {
+		went = "its next datagram that was sent to a Pod went to "
+	}
+	return proved(fmt.Sprintf("%s: kube-proxy on node %s deleted its conntrack entry to %s at %s, and %s%s", l.what(), node, pod.name, clockTime(deleted.TNs), went, other.name), events...)
 }
 
 // moreOf prefers of two words of one deletion that which names its deleter.
@@ -108,20 +114,25 @@ func staleConntrack(v *view, l loss) finding {
 	}
 	open := finding{evidence: told(old, exit)}
 	for _, e := range v.entriesOf(l) {
-		if e.event.Node == old.Node && e.event.ID > old.ID && e.event.Kind != record.ConntrackUpdated && !l.known().before(timeOf(e.event).soonest()) {
-			if l.flow != nil {
-				open.evidence = told(old, exit, e.event)
-				open.against = "the conntrack entry that led it to " + pod.name + " was not left as it was (" + string(e.event.Kind) + " at " + clockTime(e.event.TNs) + ")"
-				return open
-			}
-			return finding{}
+		if e.event.Node != old.Node || e.event.ID <= old.ID || e.event.Kind == record.ConntrackUpdated {
+			continue
 		}
+		if l.decided().before(timeOf(e.event).soonest()) {
+			break // and so were all that came later
+		}
+		if l.flow != nil {
+			open.evidence = told(old, exit, e.event)
+			open.against = "the conntrack entry that led it to " + pod.name + " was not left as it was (" + string(e.event.Kind) + " at " + clockTime(e.event.TNs) + ")"
+			return open
+		}
+		return finding{}
 	}
-	if why := v.unseen(conntrack, old.Node, exit.TNs, l.TNs); why != "" {
+	until := l.decided().hi
+	if why := v.unseen(conntrack, old.Node, exit.TNs, until); why != "" {
 		open.missing = "whether its conntrack entry was deleted or made again (" + why + ")"
 		return open
 	}
-	other := v.otherServed(pod, l.TNs-settled, l.TNs)
+	other := v.otherServed(pod, until-settled, until)
 	if other == nil {
 		if l.flow == nil {
 			open.missing = "another endpoint that it could have been sent to: the API told of none"
@@ -130,7 +141,7 @@ func staleConntrack(v *view, l loss) finding {
 		return finding{} // cutByExit's
 	}
 	return proved(fmt.Sprintf("%s: node %s still sent it to %s, whose process had exited %s before, by a conntrack entry from before; %s was there to take it",
-		l.what(), old.Node, pod.name, length(l.TNs-exit.TNs), record.PodOf(other.Subject)), old, exit, other)
+		l.what(), old.Node, pod.name, length(until-exit.TNs), record.PodOf(other.Subject)), old, exit, other)
 }
 
 // oldEntry gives the entry of a request's ends that is older than the request and leads to a Pod whose process had exited before it.
@@ -154,4 +165,54 @@ func (v *view) oldEntry(l loss) (old *record.Event, pod *life, exit *record.Even
 		}
 	}
 	return old, pod, exit
+}
+
+// deletedThenRejected is noEndpoints for a flow of datagrams: without its conntrack entry its next datagram asked the node's rules anew.
+func (v *view) deletedThenRejected(l loss) finding {
+	if l.rehomed() || !l.Outcome.Failed() || l.to.entry == nil || l.to.life == nil || l.to.chooser == "" {
+		return finding{}
+	}
+	var deleted *record.Event
+	for _, e := range v.entriesOf(l) {
+		switch {
+		case e.event.Node != l.to.chooser || e.event.ID <= l.to.entry.ID || l.known().before(timeOf(e.event).soonest()):
+		case e.event.Kind == record.ConntrackDeleted:
+			deleted = moreOf(deleted, e.event)
+		case e.event.Kind == record.ConntrackNew:
+			deleted = nil
+		}
+	}
+	if deleted == nil {
+		return finding{}
+	}
+	for _, x := range l.to.life.exits {
+		if isFirst(x) && !timeOf(deleted).before(timeOf(x)) && !l.known().before(timeOf(x)) {
+			return finding{} // its Pod had not outlived it: cutByExit's
+		}
+	}
+	if why := v.unseen(exits, l.to.life.node, l.underway().lo, deleted.TNs); why != "" {
+		return finding{missing: "whether " + l.to.life.name + "'s process lived when its conntrack entry was deleted at " + clockTime(deleted.TNs) + " (" + why + ")", evidence: told(l.to.entry, deleted)}
+	}
+	r := v.routeOf(l, deleted.Node, instant{lo: deleted.TNs, hi: l.TNs, clock: deleted.Node, doubt: deleted.UncertaintyNs})
+	if r.rejects == nil || r.unsure != nil {
+		return finding{
+			missing:  because("whether node "+deleted.Node+"'s rules rejected its next datagram, after its conntrack entry was deleted at "+clockTime(deleted.TNs), r.missing),
+			evidence: told(l.to.entry, deleted, r.unsure),
+		}
+	}
+	_, turned := v.turnedAway(l)
+	how := "and no error told its client"
+	if turned != nil {
+		how = "by an ICMP error of its own"
+	}
+	return proved(fmt.Sprintf("%s: %s deleted its conntrack entry to %s at %s, and node %s's rules, which knew no endpoint of the Service since %s, rejected its next datagram %s",
+		l.what(), deleterWords(deleted), l.to.life.name, clockTime(deleted.TNs), deleted.Node, clockTime(r.rejects.TNs), how), l.to.entry, deleted, r.rejects, turned)
+}
+
+// deleterWords names who deleted a conntrack entry.
+func deleterWords(e *record.Event) string {
+	if comm, _ := e.Detail["by_comm"].(string); comm != "" {
+		return comm + " on node " + e.Node
+	}
+	return "something on node " + e.Node
 }

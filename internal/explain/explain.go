@@ -1,4 +1,4 @@
-// Package explain says why a request or flow was lost, from what a record holds. Pure.
+// Package explain says why a request or flow was lost, and how each Pod came to its end, from what a record holds. Pure.
 //
 // Every cause has a rule (Table) that states the events which it needs. What contradicts them, and what is missing, leaves a loss
 // unattributed, with a sentence that says so: a cause is never guessed. What a node's agent saw proves most; without any, Kubernetes' API
@@ -8,6 +8,7 @@
 package explain
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -22,8 +23,17 @@ const nearby = 1_000_000_000
 
 // Attribute gives every failure of r, and every flow that was lost, its cause; what cannot be known from the events is unattributed, with a
 // sentence that places it and names what is missing. Cause is set; nothing else is changed.
-func Attribute(r *record.Record) {
+func Attribute(r *record.Record) { newView(r).attribute() }
+
+// Record derives all that a record says of why: the causes (Attribute), then how its Pods ended (Terminations), which counts by them.
+func Record(r *record.Record) {
 	v := newView(r)
+	v.attribute()
+	r.Terminations = v.terminations()
+}
+
+func (v *view) attribute() {
+	r := v.r
 	for i := range r.Failures {
 		r.Failures[i].Cause = v.cause(v.lossOf(r.Failures[i]))
 	}
@@ -60,8 +70,12 @@ type view struct {
 	entries map[pair][]entry
 	ends    map[netip.AddrPort][]*record.Event
 	rules   map[string][]*record.Event
+	// choosers are the nodes whose rules choose for a client.
+	choosers map[asker]string
 	// refusals are the ICMP errors and resets that a node itself sent, no Pod of it; endpoints are what the API told of endpoints; kills are the test's own.
 	refusals, endpoints, kills []*record.Event
+	// accepted is the answer to the trigger, observed the end of the observation; nil for none.
+	accepted, observed *record.Event
 	// wants remembers what the API wanted of an endpoint, which many failures ask.
 	wants map[wantedAt]wanted
 }
@@ -71,13 +85,19 @@ func newView(r *record.Record) *view {
 		r: r, lives: livesOf(r), down: downOf(r.Events), asked: len(r.Agents) > 0, entries: indexEntries(r.Events), ends: indexEnds(r.Events),
 		rules: map[string][]*record.Event{}, wants: map[wantedAt]wanted{},
 	}
+	v.choosers = indexChoosers(v.entries)
 	for i := range r.Events {
 		e := &r.Events[i]
 		if e.Source == record.FromDataplane {
 			v.rules[e.Node] = append(v.rules[e.Node], e)
 		}
-		if e.Kind == record.ProcessKilled {
+		switch e.Kind {
+		case record.ProcessKilled:
 			v.kills = append(v.kills, e)
+		case record.TriggerAccepted:
+			v.accepted = cmp.Or(v.accepted, e)
+		case record.ObserveEnded:
+			v.observed = cmp.Or(v.observed, e)
 		}
 		if (e.Kind == record.ICMPSent || e.Kind == record.ResetSent) && record.PodOf(e.Subject) == "" {
 			v.refusals = append(v.refusals, e)

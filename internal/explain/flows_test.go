@@ -26,9 +26,29 @@ func moved() *test {
 		entry(2410, record.ConntrackNew, "udp", "web-2", nil)
 }
 
+// astray is one that has an entry to the Service's own address before it has one to another Pod: its node rejected no more, and named nobody yet.
+func astray() *test {
+	return moved().entry(2405, record.ConntrackNew, "udp", "web-1", nil).change(record.ConntrackNew, func(e *record.Event) {
+		if e.TNs == 2405*ms {
+			e.Detail["reply_source"] = e.Detail["original_destination"]
+		}
+	})
+}
+
 // left is one whose Pod's process exits at 900 ms, and whose entry stays.
 func left() *test {
 	return newWatched().entry(-4999, record.ConntrackNew, "udp", "web-1", nil).exits(900, "web-1", 0)
+}
+
+// alone is a flow of datagrams whose entry kube-proxy deletes at 2.4 s, when its node's rules had no endpoint any more; its Pod serves on.
+func alone() *test {
+	udp := func(e *record.Event) { e.Detail["protocol"] = "udp" }
+	return newWatched().
+		entry(-4999, record.ConntrackNew, "udp", "web-1", nil).
+		rule(-8000, record.RuleAdded, "web-1").rule(2300, record.RuleRemoved, "web-1").rejects(2300, record.RuleRejects, "reject").
+		change(record.RuleAdded, udp).change(record.RuleRemoved, udp).change(record.RuleRejects, udp).
+		entry(2400, record.ConntrackDeleted, "udp", "web-1", map[string]any{"by": "process", "by_comm": "kube-proxy", "by_pid": 4711}).
+		exits(25_000, "web-1", 0)
 }
 
 func flowScenarios() []scenario {
@@ -47,7 +67,31 @@ func flowScenarios() []scenario {
 		}
 	}
 	icmpEnd := held(record.UDP, record.Severed, record.ICMPPort, 880, 4000)
+	const unknown = ", and node worker-2's rules, which knew no endpoint of the Service since +2300 ms, rejected its next datagram "
 	return []scenario{
+		{
+			"a flow whose entry was deleted when there was no endpoint", alone, record.Failure{}, held(record.UDP, record.ReadTimeout, record.Silence, 2390, 7400), "no-endpoints",
+			[]record.EventKind{record.ConntrackNew, record.RuleRejects, record.ConntrackDeleted},
+			"not answered any more: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms" + unknown + "and no error told its client",
+			[]variant{
+				{"no deletion", drop(record.ConntrackDeleted), "missing"},
+				{"the rules named another", func(b *test) {
+					b.rule(2450, record.RuleAdded, "web-2").change(record.RuleAdded, func(e *record.Event) { e.Detail["protocol"] = "udp" })
+				},
+					"whether node worker-2's rules rejected its next datagram"},
+				{"no rule", drop(record.RuleRejects), "whether node worker-2's rules rejected its next datagram"},
+				{"nobody saw whether its Pod lived", func(b *test) { b.blind(podNode, exits) }, "whether web-1's process lived when its conntrack entry was deleted"},
+				{"it came back", func(b *test) { b.entry(2450, record.ConntrackNew, "udp", "web-1", nil) }, "missing"},
+			},
+		},
+		{
+			"a flow whose node told its client", func() *test {
+				return errorFor(alone(), 2410, client).change(record.ICMPSent, func(e *record.Event) { e.Detail["protocol"] = "udp" })
+			},
+			record.Failure{}, held(record.UDP, record.Severed, record.ICMPPort, 2390, 2411), "no-endpoints",
+			[]record.EventKind{record.ConntrackNew, record.RuleRejects, record.ConntrackDeleted, record.ICMPSent},
+			"refused by an ICMP error: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms" + unknown + "by an ICMP error of its own", nil,
+		},
 		{
 			"a flow whose entry was deleted", moved, record.Failure{}, held(record.UDP, record.Rehomed, record.OtherInstance, 2300, 2450), "rehomed-by-dataplane",
 			[]record.EventKind{record.ConntrackNew, record.ConntrackDeleted, record.ConntrackNew},
@@ -74,6 +118,11 @@ func flowScenarios() []scenario {
 					})
 				}, "but its conntrack entry leads to web-3, and web-2 answered"},
 			},
+		},
+		{
+			"a flow that had an entry to nobody meanwhile", astray, record.Failure{}, held(record.UDP, record.Rehomed, record.OtherInstance, 2300, 2450), "rehomed-by-dataplane",
+			[]record.EventKind{record.ConntrackNew, record.ConntrackDeleted, record.ConntrackNew},
+			"taken over by another instance: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms, and its next datagram that was sent to a Pod went to web-2", nil,
 		},
 		{
 			"a flow that nothing else could take", func() *test { return left().without(record.EndpointAdded, "web-2") }, record.Failure{}, icmpEnd, "cut-by-exit",

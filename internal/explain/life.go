@@ -17,7 +17,9 @@ type life struct {
 	ending, killing, notReady, removed, exited, gone *record.Event
 	added, ready, endpointReady                      *record.Event
 	// The bundled probe's own word, exact on its clock.
-	sigterm, listenClosed, forced, exiting *record.Event
+	sigterm, listenClosed, forced, exiting, hookDrain *record.Event
+	// probeClosed are the listeners that it wrote to have closed, in order.
+	probeClosed []*record.Event
 	// restarted: it was ready again after it had exited.
 	restarted *record.Event
 	// hookNs is how long its preStop hook takes; null where that is not written anywhere.
@@ -86,6 +88,8 @@ func (l *life) add(e *record.Event) {
 		l.starts = append(l.starts, e)
 	case record.ContainerExited:
 		l.stops = append(l.stops, e)
+	case record.ProbeListenClosed:
+		l.probeClosed = append(l.probeClosed, e)
 	}
 	if e.Kind == record.PodReady && l.exited != nil && l.restarted == nil {
 		l.restarted = e
@@ -100,7 +104,7 @@ func (l *life) add(e *record.Event) {
 		{record.PodTerminating, &l.ending, false}, {record.KubeletKilling, &l.killing, false}, {record.EndpointNotReady, &l.notReady, false},
 		{record.EndpointRemoved, &l.removed, false}, {record.ContainerExited, &l.exited, false}, {record.PodRemoved, &l.gone, false},
 		{record.ProbeSigterm, &l.sigterm, false}, {record.ProbeListenClosed, &l.listenClosed, false},
-		{record.ProbeForcedRST, &l.forced, false}, {record.ProbeExiting, &l.exiting, false},
+		{record.ProbeForcedRST, &l.forced, false}, {record.ProbeExiting, &l.exiting, false}, {record.ProbeHookDrain, &l.hookDrain, false},
 	} {
 		if e.Kind == f.kind && *f.into == nil && (f.ever || e.TNs >= 0) {
 			*f.into = e

@@ -11,6 +11,8 @@ type loss struct {
 	record.Failure
 	// flow is nil for a request.
 	flow *record.Flow
+	// held: it is no request but a connection that its user held, and that was cut while nothing was being exchanged.
+	held bool
 	// udp: it was no connection of TCP.
 	udp bool
 	// local and remote are the client's two ends; zero where they are not known.
@@ -21,9 +23,17 @@ type loss struct {
 
 func (v *view) lossOf(f record.Failure) loss {
 	t := v.r.Config.Traffic
-	l := loss{Failure: f, udp: t != nil && t.Mode == "udp", local: endpointOf(f.Local), remote: endpointOf(f.Remote)}
+	l := loss{Failure: f, held: cutWhileHeld(f, t), udp: t != nil && t.Mode == "udp", local: endpointOf(f.Local), remote: endpointOf(f.Remote)}
 	l.to = v.targetOf(l)
 	return l
+}
+
+// cutWhileHeld reports whether a failure is the end of a connection that was held: it was due, and sent, when that was cut.
+func cutWhileHeld(f record.Failure, t *record.Traffic) bool {
+	if t == nil || t.Mode != "websocket" && t.Mode != "grpc-stream" && t.Mode != "tcp" {
+		return false
+	}
+	return f.Connection == record.ReusedConnection && f.SentTNs != nil && *f.SentTNs == f.PlannedTNs && f.TNs == f.PlannedTNs
 }
 
 // flowLost gives a flow that ended in a loss; ok is false for one that did not, or of which that is not known.
@@ -78,10 +88,15 @@ func severedAs(m record.Mechanism) record.RequestOutcome {
 // rehomed reports whether another instance took a flow over.
 func (l loss) rehomed() bool { return l.flow != nil && l.flow.Outcome == record.Rehomed }
 
-// sent is when a request left, or a flow was opened; ok is false where that is not known.
+// sent is when a request left, or a flow or held connection was opened; ok is false where that is not known.
 func (l loss) sent() (instant, bool) {
 	if l.SentTNs == nil {
 		return instant{}, false
+	}
+	if l.held {
+		t := l.opened()
+		t.hi = t.lo
+		return t, true
 	}
 	return instant{lo: *l.SentTNs, hi: *l.SentTNs, doubt: l.UncertaintyNs}, true
 }
@@ -89,11 +104,22 @@ func (l loss) sent() (instant, bool) {
 // known is when the client knew.
 func (l loss) known() instant { return instant{lo: l.TNs, hi: l.TNs, doubt: l.UncertaintyNs} }
 
+// decided is until when its way could be chosen anew: a request of one datagram is sent once, all else until the client knew.
+func (l loss) decided() instant {
+	if sent, ok := l.sent(); ok && l.udp && l.flow == nil {
+		return sent
+	}
+	return l.known()
+}
+
 // underway is the time in which it was lost: from when a request left, or a flow last gave proof of life, until the client knew.
 func (l loss) underway() instant {
 	from := began(l.Failure)
 	if l.flow != nil && l.flow.EndedAfterTNs != nil {
 		from = *l.flow.EndedAfterTNs
+	}
+	if l.held {
+		from = l.opened().lo
 	}
 	return instant{lo: from, hi: l.TNs, doubt: l.UncertaintyNs}
 }
@@ -117,7 +143,12 @@ func (l loss) when() int64 {
 
 // what tells in words how it ended.
 func (l loss) what() string {
-	if l.flow == nil {
+	switch {
+	case l.held && l.Outcome == record.ResetBeforeResponse:
+		return "a held connection reset"
+	case l.held && l.Outcome == record.EOFBeforeResponse:
+		return "a held connection closed"
+	case l.flow == nil:
 		return happened(l.Failure)
 	}
 	switch m := l.flow.Mechanism; {

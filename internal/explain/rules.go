@@ -36,7 +36,7 @@ var rules = []rule{
 	{
 		kind: "listener-closed-early",
 		when: "the same, but it was the application that was early: its process closed its listener, lived on for 100 ms at least, and the API advertised the Pod at that time and for 1 s after " +
-			"(ready; or serving, while no endpoint of the Service was ready), so that no node could have known. A process that exits chooses nothing: that is dead-endpoint",
+			"(ready; or serving, while no endpoint of the Service was ready), so that no node could have known; and the Pod was not being terminated, or no other endpoint was there. A process that exits chooses nothing: that is dead-endpoint",
 		needs:  "conntrack of the node that chose (none for a Pod's own address); kernel of the Pod's node: listeners, exits; or the bundled probe's log; the API's watch without a gap",
 		agents: true,
 		fits:   closedEarly,
@@ -44,7 +44,7 @@ var rules = []rule{
 	{
 		kind: "cut-by-exit",
 		when: "a request or flow was under way and was reset or closed: (1) on a connection to a Pod that is known, between the line in which that Pod wrote that it exits and the news of the container's exit, both clocks tied to the harness's; " +
-			"or (2) that very connection ended at the Pod from 100 ms before to 1 s after a container's first process exited (of several containers: at most 10 ms after), after the request had surely left, and the process was not killed by the runtime; " +
+			"or (2) that very connection ended at the Pod from 100 ms before to 1 s after a container's first process exited (of several containers: at most 10 ms after; of one, up to 1 s before, too, once its process had surely been asked to end), after the request had surely left, and the process was not killed by the runtime; " +
 			"or (3) a flow of datagrams ended after its Pod's only container's first process exited, likewise, and no other endpoint was there to take it over",
 		needs: "(1) the bundled probe's log and the API; (2) kernel of the Pod's node: sockets or resets, exits, signals; (3) kernel of the Pod's node: exits, and the API's watch without a gap",
 		fits:  cutByExit,
@@ -75,13 +75,16 @@ var rules = []rule{
 	{
 		kind: "no-endpoints",
 		when: "a connection through a Service was not made: (1) from 1 s before the request until the refusal the API named no endpoint that was ready or serving, its watch without a gap, and no node was seen to send it to a Pod; " +
-			"or (2) a node whose rules surely rejected that address all the time turned it away by an ICMP error or a reset of its own; or dropped it, where the address is that node's",
-		needs: "(1) the API; (2) rules of the node, and kernel of the node: icmp or resets",
+			"or (2) a node whose rules surely rejected that address all the time turned it away by an ICMP error or a reset of its own; or dropped it, where the address is that node's; " +
+			"or (3) it was not connected in time, the rules of its client's node surely rejected that address when its first packet came, and named no Pod when it was repeated; " +
+			"or (4) its conntrack entry on that node leads to the Service's own address: the rules neither named a Pod nor rejected it; " +
+			"or (5) a flow of datagrams ended after its conntrack entry had been deleted, which its Pod had outlived, and from then on the node's rules surely rejected that address",
+		needs: "(1) the API; (2) rules of the node, and kernel of the node: icmp or resets; (3) rules of the node, and which node it was: kernel: icmp, or conntrack of other connections of that client; (4) conntrack of the node that chose; (5) conntrack and rules of the node that chose, and kernel of the Pod's node: exits",
 		fits:  noEndpoints,
 	},
 	{
 		kind: "stale-conntrack",
-		when: "a datagram or a new connection was sent to a Pod whose first process had surely exited before, by a conntrack entry from before that was neither deleted nor made again, " +
+		when: "a datagram or a new connection was sent to a Pod whose first process had surely exited before, by a conntrack entry from before that was neither deleted nor made again (for a request of one datagram: until it was sent), " +
 			"while an endpoint of another Pod had been ready or serving for 1 s",
 		needs:  "conntrack of the node that chose; kernel of the Pod's node: exits; the API",
 		agents: true,
@@ -151,6 +154,13 @@ func noEndpoints(v *view, l loss) finding {
 	if x := v.noneTold(l); x.sentence != "" || !v.asked {
 		return x
 	}
+	if l.flow != nil && l.udp {
+		return v.deletedThenRejected(l)
+	}
+	if l.to.bare && notTaken(l) {
+		return proved(fmt.Sprintf("%s: node %s sent it on to the Service's own address, where nobody is: its rules named no Pod at %s, and a connection keeps its way",
+			l.what(), l.to.entry.Node, clockTime(l.to.entry.TNs)), l.to.entry)
+	}
 	return v.rejected(l)
 }
 
@@ -187,6 +197,9 @@ func (v *view) rejected(l loss) finding {
 		return finding{}
 	}
 	node, turned := v.turnedAway(l)
+	if l.Outcome == record.ConnectTimeout && l.isNew() && !l.udp && (turned != nil || node == "") {
+		return v.rejectedSilently(l, turned)
+	}
 	if node == "" {
 		return finding{}
 	}
@@ -228,6 +241,31 @@ func (v *view) rejected(l loss) finding {
 	return proved(fmt.Sprintf("%s: node %s %s: they knew no endpoint of the Service since %s", l.what(), node, did, clockTime(rejects.TNs)), rejects, turned)
 }
 
+// rejectedSilently is rejected for a connection whose client waited in vain. A node answers a SYN that its rules reject by an ICMP error, but no more than
+// one a second to one address once six have been (net.ipv4.icmp_ratelimit), and one that comes back while its client
+// is still in connect(2) is no more than noted (tcp_v4_err in the kernel's net/ipv4/tcp_ipv4.c).
+func (v *view) rejectedSilently(l loss, turned *record.Event) finding {
+	node := v.chooserOf(l)
+	if turned != nil {
+		node = turned.Node
+	}
+	if node == "" || l.to.life != nil || turned == nil && v.led(l, node) {
+		return finding{}
+	}
+	rejects, open := v.rejectedUntil(l, node, turned)
+	if rejects == nil || open.missing != "" {
+		return open
+	}
+	did := "rejected it, and no error of that node was seen to answer it"
+	switch {
+	case turned != nil:
+		did = "rejected it, and the error that the node sent did not end the client's waiting"
+	case rejects.Detail["verdict"] == "drop":
+		did = "dropped it"
+	}
+	return proved(fmt.Sprintf("%s: node %s's rules %s: they knew no endpoint of the Service since %s", l.what(), node, did, clockTime(rejects.TNs)), rejects, turned)
+}
+
 // turnedAway gives the node that answered l's connection by an error of its own, or whose address it went to and was not answered. An error about a
 // packet that is addressed to the front comes from a rule: one that was led on to a Pod bears that one's address by then.
 func (v *view) turnedAway(l loss) (node string, by *record.Event) {
@@ -267,9 +305,16 @@ func notReadyYet(v *view, l loss) finding {
 	if c.opened == nil {
 		return finding{}
 	}
+	although := ""
+	var called *record.Event
 	for _, e := range []*record.Event{pod.ready, pod.endpointReady} {
-		if e != nil && timeOf(e).before(at) {
+		switch {
+		case e == nil || !timeOf(e).before(at):
+		case pod.added == nil || pod.added.TNs < 0:
+			// It may have listened before anybody watched it.
 			return finding{against: "the API had called " + pod.name + " ready before it listened", evidence: told(e)}
+		default:
+			called, although = e, ", although the API had called it ready"
 		}
 	}
 	from := at.lo
@@ -279,7 +324,7 @@ func notReadyYet(v *view, l loss) finding {
 	if why := v.unseen(listeners, pod.node, from, c.opened.TNs); why != "" {
 		return finding{missing: "whether " + pod.name + " had listened before (" + why + ")", evidence: told(c.opened)}
 	}
-	return proved(fmt.Sprintf("%s: it was sent to %s, which began to listen only %s later", l.what(), pod.name, length(c.opened.TNs-l.TNs)), l.to.entry, reset, c.opened)
+	return proved(fmt.Sprintf("%s: it was sent to %s, which began to listen only %s later%s", l.what(), pod.name, length(c.opened.TNs-l.TNs), although), l.to.entry, reset, called, c.opened)
 }
 
 // readyLater is notReadyYet by the API's word.
@@ -326,6 +371,9 @@ func proxyError(v *view, l loss) finding {
 func capacity(v *view, l loss) finding {
 	if l.flow != nil || l.udp || l.Outcome != record.ResponseTimeout && l.Outcome != record.ConnectTimeout || l.to.life == nil || l.to.life.end() != nil {
 		return finding{}
+	}
+	if why := v.unseen(exits, l.to.life.node, began(l.Failure), l.TNs); why != "" {
+		return finding{missing: "whether " + l.to.life.name + "'s process lived then (" + why + ")"}
 	}
 	return finding{missing: "whether the queue of " + l.to.life.name + "'s listener was full or its application slow: it lives, and no event tells"}
 }

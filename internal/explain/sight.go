@@ -64,8 +64,8 @@ func (v *view) unseen(sight, node string, from, to int64) string {
 		}
 		return "node " + node + " cannot show " + sight + ": " + cmp.Or(why, "its agent did not say why")
 	}
-	if n := lost(a); n > 0 && sight != ruleSight {
-		return "node " + node + "'s kernel lost " + figure.Plural(n, "event")
+	if n := lost(a, sight); n > 0 {
+		return "node " + node + "'s kernel lost " + figure.Plural(n, "event") + " of " + sight
 	}
 	source := sourceOf(sight)
 	for _, s := range v.r.Sources {
@@ -73,8 +73,9 @@ func (v *view) unseen(sight, node string, from, to int64) string {
 			continue
 		}
 		for _, g := range s.Gaps {
-			// A gap of one node says so before its reason: "node NAME: ".
-			if of, _, found := strings.Cut(g.Why, ": "); found && strings.HasPrefix(of, "node ") && of != "node "+node {
+			// A gap of one node says so before its reason, "node NAME: "; so does one of a Pod that the node's agent never found.
+			of, _, found := strings.Cut(g.Why, ": ")
+			if found && (strings.HasPrefix(of, ofPod) || strings.HasPrefix(of, ofNode) && of != ofNode+node) {
 				continue
 			}
 			if g.FromTNs <= to && (g.ToTNs == nil || *g.ToTNs >= from) {
@@ -89,15 +90,47 @@ func (v *view) unseen(sight, node string, from, to int64) string {
 	return ""
 }
 
-// lost counts what a node's kernel saw and could not hand over.
-func lost(a record.Agent) (n int) {
-	for name, k := range a.Lost {
-		// nested is an upper bound of programs that the kernel skipped as they had interrupted themselves, and mostly would have told nothing.
-		if name != "nested" {
+// How a gap begins that is of one node, and one of a Pod.
+const (
+	ofNode = "node "
+	ofPod  = "pod "
+)
+
+// unfound says that a Pod's agent never found it, so that nothing of it was seen; empty where that is not so.
+func (v *view) unfound(pod *life) string {
+	for _, s := range v.r.Sources {
+		for _, g := range s.Gaps {
+			if why, is := strings.CutPrefix(g.Why, ofPod+pod.name+": "); is && s.Name == string(record.FromKernel) {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// lost counts what a node saw of a sight and could not hand over.
+func lost(a record.Agent, sight string) (n int) {
+	for kind, k := range a.Lost {
+		if spoils(kind, sight) {
 			n += int(k)
 		}
 	}
 	return n
+}
+
+// spoils reports whether the loss of a kind of event may have hidden something of a sight.
+func spoils(kind, sight string) bool {
+	switch kind {
+	case "nested":
+		return false // an upper bound of programs that the kernel skipped as they had interrupted themselves, and mostly would have told nothing
+	case signals, exits, listeners, sockets, resets, icmp:
+		return kind == sight
+	case "deletions", conntrack:
+		return sight == conntrack || sight == deleters
+	case "memory": // of connections
+		return sight != signals && sight != exits && sight != listeners && sight != ruleSight
+	}
+	return sight != ruleSight
 }
 
 // over is the time of the last event, until which a node was watched that was watched to the end.

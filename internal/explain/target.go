@@ -13,7 +13,8 @@ type Target struct {
 	Pod, PodUID, Node string
 	// Chooser is the node whose rules chose the Pod; empty where the client went to the Pod's own address, or that is not known.
 	Chooser string
-	// By is what tells: conntrack (the entry of the connection), address (the client went to the Pod's own), or instance (what answered on it).
+	// By is what tells: conntrack (the entry of the connection), rule (the node's rules named this Pod alone), address (the client went to
+	// the Pod's own), or instance (what answered on it).
 	By string
 	// Evidence are the ids of the events that show it.
 	Evidence []int
@@ -36,6 +37,7 @@ const (
 	byConntrack = "conntrack"
 	byAddress   = "address"
 	byInstance  = "instance"
+	byRule      = "rule"
 )
 
 // target is the same for the rules.
@@ -44,10 +46,12 @@ type target struct {
 	life *life
 	// pod and client are the connection's ends as the Pod's kernel has them; zero where they are not known.
 	pod, client netip.AddrPort
-	// entry is the conntrack entry that tells it, and chooser its node.
+	// entry is the conntrack entry or the rule that tells it, and chooser its node.
 	entry   *record.Event
 	chooser string
 	by      string
+	// bare: its conntrack entry tells that the node sent it on to the Service's own address.
+	bare    bool
 	missing string
 }
 
@@ -98,7 +102,9 @@ func (v *view) made(l loss) []entry {
 	sent, known := l.sent()
 	for _, e := range v.entriesOf(l) {
 		switch {
-		case e.event.Kind != record.ConntrackNew || e.event.TNs > l.TNs+nearby:
+		case e.event.Kind != record.ConntrackNew || e.event.TNs > l.decided().hi+nearby:
+		case l.isNew() && l.Outcome == record.ConnectTimeout && known && sent.later(passing).before(timeOf(e.event).soonest()):
+			// of a SYN that was sent again, after the first was lost elsewhere
 		case timeOf(e.event).before(l.opened().later(-settled)):
 		case l.isNew() && (!known || e.event.UncertaintyNs == nil || l.UncertaintyNs == nil || timeOf(e.event).before(sent)):
 		default:
@@ -133,6 +139,7 @@ func (v *view) targetOf(l loss) target {
 			to.chooser = "" // not translated: nobody chose
 		}
 		to.life, to.missing = v.owner(e.replySource.Addr(), e.event.TNs)
+		to.bare = to.life == nil && e.replySource == l.remote && throughService(v.r.Config.Path)
 		if to.life != nil && named != nil && named != to.life {
 			to.missing = "whether it was " + to.life.name + ", as its conntrack entry tells, or " + named.name + ", as the answers on it did"
 			to.life = nil
@@ -142,6 +149,9 @@ func (v *view) targetOf(l loss) target {
 	pod, why := v.owner(l.remote.Addr(), l.underway().lo)
 	if pod != nil {
 		return target{life: pod, pod: l.remote, client: l.local, by: byAddress}
+	}
+	if to, ok := v.byRules(l); ok {
+		return to
 	}
 	if named != nil {
 		to := target{life: named, by: byInstance}

@@ -17,6 +17,11 @@ func filled(r Record) Record {
 	for i := range r.Flows {
 		r.Flows[i].Cause = filledCause(r.Flows[i].Cause)
 	}
+	r.Terminations = slices.Clone(r.Terminations)
+	for i := range r.Terminations {
+		t := &r.Terminations[i]
+		t.Containers, t.Listeners, t.Paths, t.Conntrack, t.Unseen = list(t.Containers), list(t.Listeners), list(t.Paths), list(t.Conntrack), list(t.Unseen)
+	}
 	if r.Set != nil {
 		set := *r.Set
 		set.Arms = list(set.Arms)

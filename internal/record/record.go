@@ -38,8 +38,10 @@ type Record struct {
 	Workload *Workload `json:"workload,omitempty"`
 	Summary  Summary   `json:"summary"`
 	Windows  []Window  `json:"windows"`
-	Clocks   []Clock   `json:"clocks"`
-	Sources  []Source  `json:"sources"`
+	// Terminations say how each Pod that was ended came to its end, in order of time; absent where none was.
+	Terminations []Termination `json:"terminations,omitempty"`
+	Clocks       []Clock       `json:"clocks"`
+	Sources      []Source      `json:"sources"`
 	// Agents say what each node's kernel evidence covers; absent where no agent was asked.
 	Agents []Agent `json:"agents,omitempty"`
 	// Client says whether the instrument itself kept up; null before traffic began.

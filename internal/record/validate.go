@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Problem is one broken invariant of a record.
@@ -28,6 +29,7 @@ func Validate(r Record) []Problem {
 	c.flows(r)
 	c.summary(r)
 	c.windows(r)
+	c.terminations(r)
 	c.config(r)
 	c.causes(r)
 	c.test(r)
@@ -111,12 +113,16 @@ func (c *checker) config(r Record) {
 	}
 }
 
+// longest is more than any trial takes, in ns: what is further away is no time, and sums with it would overflow.
+const longest = int64(366 * 24 * time.Hour)
+
 func (c *checker) events(r Record) {
 	triggers := 0
 	for i, e := range r.Events {
 		at := func(field string) string { return fmt.Sprintf("events[%d].%s", i, field) }
 		c.check(e.ID == i+1, at("id"), "is %d, not %d", e.ID, i+1)
 		c.check(i == 0 || r.Events[i-1].TNs <= e.TNs, at("t_ns"), "is earlier than the event before it")
+		c.check(-longest <= e.TNs && e.TNs <= longest, at("t_ns"), "is %d, which is more than a year from the trigger", e.TNs)
 		oneOf(c, at("source"), e.Source, EventSources())
 		oneOf(c, at("kind"), e.Kind, EventKinds())
 		oneOf(c, at("bound"), e.Bound, Bounds())

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ func TestValidateFinds(t *testing.T) {
 		{"set.arms", func(r *record.Record) { r.Set = &record.Set{Arm: "a", Arms: []string{"b"}, Repeat: 1, Repeats: 5} }},
 		{"events[3].id", func(r *record.Record) { r.Events[3].ID = 9 }},
 		{"events[3].t_ns", func(r *record.Record) { r.Events[3].TNs = r.Events[2].TNs - 1 }},
+		{"events[0].t_ns", func(r *record.Record) { r.Events[0].TNs = math.MinInt64 }},
 		{"events[0].kind", func(r *record.Record) { r.Events[0].Kind = "pod-vanished" }},
 		{"events[0].source", func(r *record.Record) { r.Events[0].Source = "rumour" }},
 		{"events[0].bound", func(r *record.Record) { r.Events[0].Bound = record.Exact }},

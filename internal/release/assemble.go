@@ -35,8 +35,8 @@ func (r *running) assemble() {
 	if len(rec.Missing) == 0 {
 		rec.Completeness = record.Complete
 	}
+	explain.Record(rec)
 	if rec.Requests != nil {
-		explain.Attribute(rec)
 		v := verdict.Judge(r.spec.Budget, *rec)
 		rec.Verdict = &v
 	}

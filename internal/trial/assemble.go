@@ -24,7 +24,7 @@ func (r *running) assemble() {
 	r.rec.Missing, r.rec.Notes = append(r.rec.Missing, missing...), append(r.rec.Notes, notes...)
 	r.assembleFlows(zero)
 	record.Derive(r.rec)
-	explain.Attribute(r.rec)
+	explain.Record(r.rec)
 	r.noteGrace()
 	r.checkControls()
 	if len(r.rec.Missing) == 0 {

@@ -126,13 +126,29 @@ func make51(failed int64) []int64 {
 	return list
 }
 
+func TestPodsEnded(t *testing.T) {
+	for trigger, c := range map[string]struct {
+		count int
+		want  string
+	}{
+		"delete": {0, "1"}, "evict": {2, "2"}, "scale": {0, "all"}, "rollout": {0, "all"}, "drain": {0, "those of a node"}, "none": {0, none},
+	} {
+		r := record.Record{Config: record.Config{Trigger: trigger, Traffic: &record.Traffic{TriggerCount: c.count}}}
+		if got := ended(r); got != c.want {
+			t.Errorf("%s, count %d: %q, want %q", trigger, c.count, got, c.want)
+		}
+	}
+	if got := ended(record.Record{}); got != notKnown {
+		t.Errorf("of a record that does not say: %q", got)
+	}
+}
+
 func TestCompareRefusesOtherExperiments(t *testing.T) {
 	for want, edit := range map[string]func(*record.Record){
 		"trigger rollout v delete":   func(r *record.Record) { r.Config.Trigger = "delete" },
 		"mode new-connection v grpc": func(r *record.Record) { r.Config.Traffic.Mode = "grpc" },
 		"rate 100 v 20":              func(r *record.Record) { r.Config.Traffic.Rate = 20 },
 		"users 20 v 5":               func(r *record.Record) { r.Config.Traffic.Users = 5 },
-		"Pods ended 1 v 2":           func(r *record.Record) { r.Config.Traffic.TriggerCount = 2 },
 		"Kubernetes v1.37.2 v v1.30.0": func(r *record.Record) {
 			r.Environment.Kubernetes = "v1.30.0"
 		},

@@ -91,8 +91,12 @@ func ended(r record.Record) string {
 	}
 	n := r.Config.Traffic.TriggerCount
 	switch {
-	case r.Config.Trigger == "scale" && n == 0:
+	case r.Config.Trigger == "none":
+		return none
+	case r.Config.Trigger == "rollout", r.Config.Trigger == "scale" && n == 0:
 		return "all"
+	case r.Config.Trigger == "drain":
+		return "those of a node"
 	case n == 0:
 		return "1"
 	default:

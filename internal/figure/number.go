@@ -6,8 +6,11 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -135,4 +138,14 @@ func Share(v float64) string {
 	default:
 		return Trimmed(math.Round(p*10)/10) + " %"
 	}
+}
+
+// Counts lists what was counted by name, the most first and equals by name, such as "8 refused, 2 truncated".
+func Counts(of map[string]int) string {
+	names := slices.Collect(maps.Keys(of))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) })
+	for i, n := range names {
+		names[i] = Count(int64(of[n])) + " " + n
+	}
+	return strings.Join(names, ", ")
 }

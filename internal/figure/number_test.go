@@ -53,3 +53,14 @@ func TestCountsAndShares(t *testing.T) {
 		}
 	}
 }
+
+func TestCounts(t *testing.T) {
+	for want, of := range map[string]map[string]int{
+		"":                                  nil,
+		"1,200 refused, 8 eof, 8 truncated": {"truncated": 8, "refused": 1200, "eof": 8},
+	} {
+		if got := Counts(of); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}

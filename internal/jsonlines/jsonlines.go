@@ -53,6 +53,9 @@ func Read[T any](r io.Reader, obey func(T) error) error {
 		}
 		var v T
 		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
+			if s.Err() != nil {
+				return s.Err() // it cut this line
+			}
 			return fmt.Errorf("not a line of the protocol: %.200q", s.Text())
 		}
 		if err := obey(v); err != nil {

@@ -3,9 +3,11 @@ package jsonlines
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 )
 
 type said struct{ N int }
@@ -43,5 +45,15 @@ func TestReadSaysWhatItCannotRead(t *testing.T) {
 	}
 	if err := NewWriter(&bytes.Buffer{}).Write(func() {}); err == nil {
 		t.Error("what is no JSON was written")
+	}
+}
+
+// Where the other side ends in the middle of a line, its end is what went wrong.
+func TestReadSaysWhyALineWasCut(t *testing.T) {
+	killed := errors.New("killed")
+	n := 0
+	err := Read(io.MultiReader(strings.NewReader("{\"N\":1}\n{\"N\":"), iotest.ErrReader(killed)), func(said) error { n++; return nil })
+	if !errors.Is(err, killed) || n != 1 {
+		t.Errorf("%d lines, then %v", n, err)
 	}
 }

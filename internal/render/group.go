@@ -32,20 +32,27 @@ func Groups(inputs []Input) ([]Group, error) {
 	var list []Group
 	for _, c := range cohorts {
 		first := c.trials[0].Record
-		g := Group{
+		list = append(list, Group{
 			Title: setTitle(c.key.experiment, first.Environment.ProxyMode, c.key.kubernetes),
-			Tool:  toolText(first.Tool), Repeats: len(c.trials),
-		}
-		for _, arm := range c.arms {
-			a := GroupArm{Arm: arm}
-			for _, t := range c.of(arm) {
-				a.Trials = append(a.Trials, t.Record)
-			}
-			g.Arms = append(g.Arms, a)
-		}
-		list = append(list, g)
+			Tool:  toolText(first.Tool), Repeats: len(c.trials), Arms: c.armsWhole(),
+		})
 	}
 	return list, nil
+}
+
+// armsWhole are its arms with their records.
+func (g *cohort) armsWhole() (arms []GroupArm) {
+	for _, arm := range g.arms {
+		arms = append(arms, GroupArm{Arm: arm, Trials: recordsOf(g.of(arm))})
+	}
+	return arms
+}
+
+func recordsOf(trials []trial) (list []record.Record) {
+	for _, t := range trials {
+		list = append(list, t.Record)
+	}
+	return list
 }
 
 func setTitle(experiment string, proxyMode *string, kubernetes string) string {

@@ -83,18 +83,20 @@ func (c canvas) lanes(r record.Record) []lane {
 
 func (c canvas) endpoint(r record.Record, pod string) lane {
 	return c.life(r, pod, life{
-		label: "endpoint", turn: record.EndpointNotReady, turnMark: '▒', turnText: "not ready", gone: record.EndpointRemoved,
+		label: "endpoint", turn: record.EndpointNotReady, turnMark: '▒', turnText: "not ready",
+		gone:     func(r record.Record, pod string) (record.Event, bool) { return event(r, record.EndpointRemoved, pod) },
 		goneText: func(record.Event) string { return "removed" }, namedDead: true,
 	})
 }
 
 // life is one thing that changes once and then goes.
 type life struct {
-	label      string
-	turn, gone record.EventKind
-	turnMark   rune
-	turnText   string
-	goneText   func(record.Event) string
+	label    string
+	turn     record.EventKind
+	gone     func(r record.Record, pod string) (record.Event, bool)
+	turnMark rune
+	turnText string
+	goneText func(record.Event) string
 	// namedDead marks the time in which it is still there and its TCP flows are not.
 	namedDead bool
 }
@@ -102,7 +104,7 @@ type life struct {
 func (c canvas) life(r record.Record, pod string, s life) lane {
 	l := lane{label: s.label, bar: c.empty()}
 	var notes []string
-	gone, isGone := event(r, s.gone, pod)
+	gone, isGone := s.gone(r, pod)
 	end := int64(beyond)
 	if isGone {
 		end = gone.TNs
@@ -142,8 +144,27 @@ func lastEnd(r record.Record, p record.Protocol) (t int64, ok bool) {
 
 func (c canvas) container(r record.Record, pod string) lane {
 	return c.life(r, pod, life{
-		label: "container", turn: record.ProbeSigterm, turnMark: '▓', turnText: "SIGTERM", gone: record.ContainerExited, goneText: exitText,
+		label: "container", turn: record.ProbeSigterm, turnMark: '▓', turnText: "SIGTERM", gone: exitOf, goneText: exitText,
 	})
+}
+
+// exitOf gives the exit of a Pod's last container: the kernel's own where an agent saw it, else the news of it.
+func exitOf(r record.Record, pod string) (last record.Event, ok bool) {
+	for _, t := range r.Terminations {
+		if t.Pod != pod {
+			continue
+		}
+		for _, c := range t.Containers {
+			i := slices.IndexFunc(r.Events, func(e record.Event) bool { return c.Exit.TNs != nil && e.ID == c.Exit.Event })
+			if i >= 0 && (!ok || r.Events[i].TNs > last.TNs) {
+				last, ok = r.Events[i], true
+			}
+		}
+	}
+	if ok {
+		return last, true
+	}
+	return event(r, record.ContainerExited, pod)
 }
 
 func exitText(e record.Event) string {

@@ -50,6 +50,17 @@ type ArmReport struct {
 	ContainerExitCodes []*int `json:"container_exit_codes"`
 	// Windows has one entry for each of the record's windows.
 	Windows []WindowReport `json:"windows"`
+	// Causes counts, over all repeats, why requests and flows were lost; empty without losses.
+	Causes map[string]int `json:"causes"`
+	// Order has one entry for each station of a Pod that was deleted; null where no agent told.
+	Order []StationReport `json:"order"`
+}
+
+// StationReport is when Pods that were deleted passed a station.
+type StationReport struct {
+	Name string `json:"name"`
+	// ValuesNs are of the Pods that were seen there, counted from their deletion.
+	ValuesNs []int64 `json:"values_ns"`
 }
 
 // Fates says what became of the flows of one protocol.
@@ -134,6 +145,14 @@ func armReport(arm string, trials []trial) ArmReport {
 			ws = append(ws, w[i])
 		}
 		a.Windows = append(a.Windows, windowReport(ws))
+	}
+	whole := recordsOf(trials)
+	a.Causes, _ = causeCounts(whole)
+	if anyAgents(whole) {
+		_, passed := passings(whole)
+		for i, name := range stations {
+			a.Order = append(a.Order, StationReport{name, append([]int64{}, passed[i]...)})
+		}
 	}
 	return a
 }

@@ -29,20 +29,43 @@ const atTheLatest = "≤: at the latest: the arrival of the API's news, or the f
 
 const legend = "Median (min–max) of one value per repeat. " + atTheLatest + ". ≥: at least, from such a time on; ~: from one such time to another. n counts repeats."
 
+// sheet is a set with all its tables.
+type sheet struct {
+	SetReport
+	all []page.Table
+}
+
+// sheets sum up records as New does, with its errors.
+func sheets(inputs []Input) ([]sheet, error) {
+	cohorts, err := cohortsOf(inputs)
+	if err != nil {
+		return nil, err
+	}
+	var list []sheet
+	for _, g := range cohorts {
+		s := g.report()
+		list = append(list, sheet{s, append(s.tables(), EvidenceTables(g.armsWhole())...)})
+	}
+	return list, nil
+}
+
 // Set writes the tables over all sets to w, for a terminal. Errors are those of New and of w.
 func Set(w io.Writer, inputs []Input, o Opts) error {
-	rep, err := New(inputs)
+	sets, err := sheets(inputs)
 	if err != nil {
 		return err
 	}
 	k := page.Ink{On: o.Color}
 	var b strings.Builder
-	for i, s := range rep.Sets {
+	for i, s := range sets {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%s\n%s\n", k.Bold(page.Clean(s.title())), k.Dim(page.Clean(s.conditions())))
-		for _, t := range s.tables() {
+		b.WriteString(k.Bold(page.Clean(s.title())) + "\n")
+		for _, line := range page.Wrap(page.Clean(s.conditions()), o.width()) {
+			b.WriteString(k.Dim(line) + "\n")
+		}
+		for _, t := range s.all {
 			t.Terminal(&b, k, o.width())
 		}
 		b.WriteString("\n")
@@ -122,17 +145,17 @@ func JSON(w io.Writer, inputs []Input) error {
 
 // Markdown writes the same tables as Set, as GitHub's Markdown. Errors are those of New and of w.
 func Markdown(w io.Writer, inputs []Input) error {
-	rep, err := New(inputs)
+	sets, err := sheets(inputs)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	for i, s := range rep.Sets {
+	for i, s := range sets {
 		if i > 0 {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "## %s\n\n%s.\n", page.Markdown(s.title()), page.Markdown(s.conditions()))
-		for _, t := range s.tables() {
+		for _, t := range s.all {
 			t.Markdown(&b)
 		}
 		fmt.Fprintf(&b, "\n%s\n", legend)

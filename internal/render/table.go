@@ -19,26 +19,49 @@ type column struct {
 func (s SetReport) tables() []page.Table {
 	arm := column{"arm", func(a ArmReport) string { return a.Arm }}
 	trigger := column{"trigger", func(a ArmReport) string { return a.Config.Trigger }}
-	tcp := column{"TCP flows", func(a ArmReport) string { return a.TCP.String() }}
 	n := column{"n", func(a ArmReport) string { return fmt.Sprint(a.Repeats) }}
-	return []page.Table{
-		s.table("Core", "What became of the TCP flows, and when, counted from the trigger.",
-			arm, tcp, s.window("first end", record.FirstTCPEnd), s.window("last end", record.LastTCPEnd),
+	hasTCP := s.has(func(a ArmReport) Fates { return a.TCP })
+	// of is a column about TCP flows; none where no arm has any.
+	of := func(c column) column {
+		if !hasTCP {
+			return column{}
+		}
+		return c
+	}
+	core := "What became of the Pod, and when, counted from the trigger."
+	if hasTCP {
+		core = "What became of the TCP flows, and when, counted from the trigger."
+	}
+	tables := []page.Table{
+		s.table("Core", core,
+			arm, of(column{"TCP flows", func(a ArmReport) string { return a.TCP.String() }}), of(s.window("first end", record.FirstTCPEnd)), of(s.window("last end", record.LastTCPEnd)),
 			s.window("endpoint removed", record.DeleteToEndpointRemoved), s.window("container exit", record.DeleteToExit),
 			column{"code", exitCode}, s.window("after grace", record.KillAfterGrace), n),
 		s.table("Triggers", "What each way to end the Pod set in motion, counted from the trigger.",
 			arm, trigger, s.window("accepted", record.DeleteToAccepted), s.window("SIGTERM", record.DeleteToTerm),
-			s.window("endpoint not ready", record.DeleteToNotReady), s.window("last TCP end", record.LastTCPEnd),
+			s.window("endpoint not ready", record.DeleteToNotReady), of(s.window("last TCP end", record.LastTCPEnd)),
 			s.window("replacement ready", record.ReplacementReady), n),
-		s.table("UDP", "Where each UDP flow went, and how far from the container's exit.",
+	}
+	if s.has(func(a ArmReport) Fates { return a.UDP }) {
+		tables = append(tables, s.table("UDP", "Where each UDP flow went, and how far from the container's exit.",
 			arm, trigger, column{"UDP flows", func(a ArmReport) string { return a.UDP.String() }},
 			s.window("first end", record.FirstUDPEnd), s.window("last end", record.LastUDPEnd),
 			s.window("first rehome to exit", record.UDPRehomeBeforeExit), s.window("exit to last end", record.ExitToLastUDPEnd),
-			s.window("exiting to last end", record.ExitingToLastUDPEnd), n),
-		s.table("Dead endpoint", "How long the API named an endpoint after its last TCP flow had died; negative: it was withdrawn first.",
-			arm, s.window("last TCP end", record.LastTCPEnd), s.window("to not ready", record.DeadEndpointReady),
-			s.window("to removed", record.DeadEndpoint), n),
+			s.window("exiting to last end", record.ExitingToLastUDPEnd), n))
 	}
+	if hasTCP {
+		tables = append(tables, s.table("Dead endpoint", "How long the API named an endpoint after its last TCP flow had died; negative: it was withdrawn first.",
+			arm, s.window("last TCP end", record.LastTCPEnd), s.window("to not ready", record.DeadEndpointReady),
+			s.window("to removed", record.DeadEndpoint), n))
+	}
+	return tables
+}
+
+// has reports whether any arm had flows of a protocol.
+func (s SetReport) has(of func(ArmReport) Fates) bool {
+	return slices.ContainsFunc(s.Arms, func(a ArmReport) bool {
+		return slices.ContainsFunc(of(a).Repeats, func(f []Fate) bool { return len(f) > 0 })
+	})
 }
 
 // table leaves out columns in which no arm has a value, except those that every table needs.

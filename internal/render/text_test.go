@@ -69,7 +69,7 @@ func hostile(t *testing.T, r record.Record) record.Record {
 
 func TestHostileRecordsStayText(t *testing.T) {
 	var outputs []string
-	for _, s := range records.Named() {
+	for _, s := range samples() {
 		for _, o := range []Opts{{}, {Verbose: true}, {Width: 72}} {
 			var b bytes.Buffer
 			if err := Trial(&b, hostile(t, s.Record), o); err != nil {
@@ -108,7 +108,7 @@ func TestHostileRecordsStayText(t *testing.T) {
 }
 
 func TestTrialFitsItsWidth(t *testing.T) {
-	for _, s := range records.Named() {
+	for _, s := range samples() {
 		for _, width := range []int{72, 80, 96, 120} {
 			var b bytes.Buffer
 			if err := Trial(&b, s.Record, Opts{Width: width}); err != nil {
@@ -125,7 +125,7 @@ func TestTrialFitsItsWidth(t *testing.T) {
 
 // Colours add escape sequences and nothing else.
 func TestColorChangesNoText(t *testing.T) {
-	for _, s := range records.Named() {
+	for _, s := range samples() {
 		var plain, color bytes.Buffer
 		if err := Trial(&plain, s.Record, Opts{}); err != nil {
 			t.Fatal(err)

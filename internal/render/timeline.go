@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,16 +30,29 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 			byFlow["flow/"+f.ID] = g
 		}
 	}
+	folds := map[[3]string]*fold{}
 	for _, e := range r.Events {
 		if e.TNs < 0 && !all {
 			before++
 			continue
 		}
+		g, isFlow := byFlow[e.Subject]
+		switch {
+		case all || isFlow: // flows have lines of their own, together
+		case ofMany(e.Kind):
+			key := [3]string{string(e.Kind), e.Subject, detail(e)}
+			if f := folds[key]; f != nil {
+				f.add(e, &list[f.at])
+				continue
+			}
+			folds[key] = &fold{at: len(list), first: e.TNs, n: 1}
+		default:
+			clear(folds)
+		}
 		m := moment{
 			when:   page.Sign(e.Bound) + figure.Precise(e.TNs, e.TNs) + page.Uncertainty(e.UncertaintyNs),
 			source: string(e.Source), kind: string(e.Kind), subject: e.Subject, detail: detail(e), paint: kindPaint(e.Kind),
 		}
-		g, isFlow := byFlow[e.Subject]
 		if !isFlow || all {
 			list = append(list, m)
 			continue
@@ -57,6 +71,27 @@ func timeline(r record.Record, all bool) (list []moment, before int) {
 		list = append(list, m)
 	}
 	return list, before
+}
+
+// fold is a line of alike events that nothing of another kind came between.
+type fold struct {
+	at, n int
+	first int64
+}
+
+func (f *fold) add(e record.Event, m *moment) {
+	f.n++
+	m.when = page.Sign(e.Bound) + figure.Precise(f.first, e.TNs) + page.Uncertainty(e.UncertaintyNs)
+	m.detail = strings.TrimSpace(fmt.Sprintf("×%d  %s", f.n, detail(e)))
+}
+
+// ofMany reports whether there is such an event for each of many connections, or for each of a Service's ports.
+func ofMany(k record.EventKind) bool {
+	switch k {
+	case record.RuleAdded, record.RuleRemoved, record.RuleRejects, record.RuleRejectRemoved, record.ConntrackNew, record.ConntrackUpdated, record.ConntrackDeleted, record.ICMPSent, record.SocketClosed, record.ResetSent, record.ResetReceived:
+		return true
+	}
+	return false
 }
 
 // spanOf gives the first and last time of a kind of event in a group of flows.
@@ -80,14 +115,38 @@ func spanOf(r record.Record, kind record.EventKind, g flowGroup) (first, last in
 
 // detail picks from an event's detail what a reader of the timeline wants.
 func detail(e record.Event) string {
-	if e.Kind != record.ContainerExited {
-		return ""
+	text := func(key string) string { s, _ := e.Detail[key].(string); return s }
+	after := func(before, s string) string {
+		if s == "" {
+			return ""
+		}
+		return before + s
 	}
-	text := exitText(e)
-	if reason, ok := e.Detail[record.DetailReason].(string); ok && reason != "" {
-		text += ", " + reason
+	switch e.Kind {
+	case record.ContainerExited:
+		return exitText(e) + after(", ", text(record.DetailReason))
+	case record.SignalSent:
+		what := text("signal_name") + after(" from ", text("sender_comm"))
+		if result := text("result"); result != "delivered" {
+			what += after(", ", result)
+		}
+		return what
+	case record.ProcessExited:
+		if name := text("signal_name"); name != "" {
+			return "by " + name
+		}
+		if e.Detail["first_process"] != true {
+			return exitText(e) + after(", ", text("comm"))
+		}
+		return exitText(e)
+	case record.ListenerOpened, record.ListenerClosed:
+		return text("address")
+	case record.RuleAdded, record.RuleRemoved:
+		return after("on ", e.Node)
+	case record.ConntrackDeleted:
+		return after("by ", cmp.Or(text("by_comm"), text("by")))
 	}
-	return text
+	return ""
 }
 
 func kindPaint(k record.EventKind) func(page.Ink, string) string {

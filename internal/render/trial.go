@@ -13,7 +13,7 @@ import (
 )
 
 // Trial writes one trial for a terminal: what was done, a picture of endpoint,
-// container and flows over time, the timeline, the flows, the windows, and what a reader
+// container and flows over time, the timeline, the flows, the windows, why flows were lost, how Pods ended, and what a reader
 // must know to trust it. The error is that of w.
 func Trial(w io.Writer, r record.Record, o Opts) error {
 	v := &trialPage{r: r, o: o, k: page.Ink{On: o.Color}, width: o.width()}
@@ -22,6 +22,8 @@ func Trial(w io.Writer, r record.Record, o Opts) error {
 	v.timeline()
 	v.flowTable()
 	v.windows()
+	v.causes()
+	v.endings()
 	v.trust()
 	_, err := io.WriteString(w, v.b.String())
 	return err
@@ -201,6 +203,26 @@ func (g flowGroup) story() string {
 		return "ICMP from " + strings.Join(from, ", ")
 	}
 	return strings.Join(first, ", ")
+}
+
+// endings tells how each Pod ended, where more is known of it than the timeline shows.
+// causes tells why flows were lost or moved, as far as evidence goes.
+func (v *trialPage) causes() {
+	Causes(&v.b, "\n"+v.k.Bold("Causes")+"  "+v.k.Dim("why flows ended, or moved to another Pod")+"\n", v.r, v.o)
+}
+
+func (v *trialPage) endings() {
+	list, more := page.Endings(v.r, v.o.Verbose)
+	if len(list) == 0 {
+		return
+	}
+	v.heading("Pods that were ended", "times from the trigger")
+	for _, e := range list {
+		e.Terminal(&v.b, v.k, v.width)
+	}
+	if more > 0 {
+		page.Bullet(&v.b, page.MoreEndings(more), v.width)
+	}
 }
 
 // trust tells what a reader must know of the instrument, and the record's notes.

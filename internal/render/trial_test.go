@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drainproof/drainproof/internal/explain"
+	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
@@ -25,7 +27,7 @@ func TestDrainWindowIsToldOfTheDrainArmOnly(t *testing.T) {
 }
 
 func TestTrialGoldens(t *testing.T) {
-	for _, s := range records.Named() {
+	for _, s := range samples() {
 		t.Run(s.Name, func(t *testing.T) {
 			var b bytes.Buffer
 			if err := Trial(&b, s.Record, Opts{}); err != nil {
@@ -45,4 +47,16 @@ func TestTrialGoldens(t *testing.T) {
 			testkit.Golden(t, name, b.Bytes())
 		})
 	}
+}
+
+// watched is a trial with agents, and what the product derives of it.
+func watched() record.Record {
+	r := records.ScaleWatched()
+	explain.Record(&r)
+	return r
+}
+
+// samples are all trials that are shown.
+func samples() []records.Sample {
+	return append(records.Named(), records.Sample{Name: "watched", Record: watched()})
 }

@@ -4,11 +4,9 @@ package htmlview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	stdruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -30,29 +28,51 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
 
-// chromium is one headless browser for the tabs of a test.
-func chromium(t *testing.T) context.Context {
+// browser is one headless Chromium for all tests: starting one takes longer than most of them.
+var browser struct {
+	sync.Once
+	context.Context
+	end func()
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if browser.end != nil {
+		browser.end()
+	}
+	os.Exit(code)
+}
+
+func chromium(t testing.TB) context.Context {
 	t.Helper()
 	testkit.Require(t, testkit.Program("chromium"))
-	options := []chromedp.ExecAllocatorOption{
+	browser.Do(start)
+	if browser.err != nil {
+		t.Fatalf("starting Chromium: %v", browser.err)
+	}
+	return browser.Context
+}
+
+func start() {
+	var dir string
+	if dir, browser.err = os.MkdirTemp("", "drainproof-chromium-"); browser.err != nil {
+		return
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath("chromium"), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1000),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
+		chromedp.UserDataDir(dir), chromedp.WindowSize(1280, 1000),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
 	ctx, stop := chromedp.NewContext(ctx)
-	t.Cleanup(func() {
+	browser.Context = ctx
+	browser.end = func() {
 		// It has ended before its folder is removed.
-		if err := chromedp.Cancel(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			t.Logf("ending Chromium: %v", err)
-		}
+		_ = chromedp.Cancel(ctx)
 		stop()
-	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("starting Chromium: %v", err)
+		cancel()
+		_ = os.RemoveAll(dir)
 	}
-	return ctx
+	browser.err = chromedp.Do(ctx)
 }
 
 // tab is one page in the browser, with what it complained of and asked for.
@@ -76,7 +96,7 @@ func command[P, R any](c cdp.Command[P, R], params P) step {
 }
 
 // open writes a page over records and opens it; before runs in the tab first.
-func open(t *testing.T, browser context.Context, list []record.Record, before ...step) *tab {
+func open(t testing.TB, browser context.Context, list []record.Record, before ...step) *tab {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte(pageOf(t, list...)), 0o600); err != nil {
@@ -91,7 +111,8 @@ func open(t *testing.T, browser context.Context, list []record.Record, before ..
 		t.Fatalf("opening a tab: %v", err)
 	}
 	b.do(t, append(before, command(page.Navigate, page.NavigateParams{URL: "file://" + path}))...)
-	b.until(t, `document.readyState === "complete" && location.protocol === "file:"`)
+	// Without a script nothing becomes ready.
+	b.until(t, `document.readyState === "complete" && location.protocol === "file:" && (document.documentElement.className !== "js" || document.documentElement.dataset.ready !== undefined)`)
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -130,7 +151,7 @@ func (b *tab) hear(event any) {
 // patience is how long a test waits for a page; a machine with other work may need it.
 const patience = time.Minute
 
-func (b *tab) do(t *testing.T, steps ...step) {
+func (b *tab) do(t testing.TB, steps ...step) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(b, patience)
 	defer stop()
@@ -140,18 +161,18 @@ func (b *tab) do(t *testing.T, steps ...step) {
 }
 
 // run runs an expression for what it does.
-func (b *tab) run(t *testing.T, expression string) {
+func (b *tab) run(t testing.TB, expression string) {
 	t.Helper()
 	b.do(t, chromedp.Evaluate[chromedp.Void](expression))
 }
 
 // eval gives what an expression is.
-func eval[T any](t *testing.T, b *tab, expression string) T {
+func eval[T any](t testing.TB, b *tab, expression string) T {
 	t.Helper()
 	return got(t, b, chromedp.Evaluate[T](expression))
 }
 
-func got[T any](t *testing.T, b *tab, a chromedp.Action[T]) T {
+func got[T any](t testing.TB, b *tab, a chromedp.Action[T]) T {
 	t.Helper()
 	ctx, stop := context.WithTimeout(b, patience)
 	defer stop()
@@ -163,7 +184,7 @@ func got[T any](t *testing.T, b *tab, a chromedp.Action[T]) T {
 }
 
 // until waits for an expression to hold. The library's own way makes code of text, which the page's policy forbids.
-func (b *tab) until(t *testing.T, expression string) {
+func (b *tab) until(t testing.TB, expression string) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
 		if eval[bool](t, b, "Boolean("+expression+")") {
@@ -293,7 +314,7 @@ func TestTimelineInChromium(t *testing.T) {
 	})
 	t.Run("a row of a table is shown on the timeline", func(t *testing.T) {
 		b := open(t, browser, []record.Record{r})
-		b.do(t, chromedp.Click(chromedp.CSS(`[data-table="failures"] .full tbody tr:nth-child(4) button`)))
+		b.do(t, chromedp.ScrollIntoView(chromedp.CSS(`[data-table="failures"] .full`)), chromedp.Click(chromedp.CSS(`[data-table="failures"] .full tbody tr:nth-child(4) button`)))
 		b.until(t, `stages[0].picked && stages[0].picked.index === 3 && !stages[0].evidence.hidden`)
 		b.do(t, chromedp.Click(chromedp.CSS(`[data-table="events"] summary`)), chromedp.Click(chromedp.CSS(`[data-table="events"] .full tbody tr:nth-child(2) button`)))
 		b.until(t, `stages[0].picked.type === "event" && stages[0].picked.index === 1`)
@@ -344,8 +365,10 @@ func TestWidthsInChromium(t *testing.T) {
 	browser := chromium(t)
 	list := map[string][]record.Record{"test": {records.RolloutLossy()}, "flows": {records.Drain()}, "incomplete": {records.Incomplete()}, "set": records.Matrix("iptables", 2)}
 	for name, rs := range list {
+		b := open(t, browser, rs)
 		for _, width := range []int64{360, 768, 1280, 1920} {
-			b := open(t, browser, rs, chromedp.EmulateViewport(width, 900))
+			b.do(t, chromedp.EmulateViewport(width, 900))
+			b.until(t, fmt.Sprintf("innerWidth === %d && stages.every((s) => s.width === s.el.clientWidth)", width))
 			if w := eval[int64](t, b, `document.documentElement.scrollWidth`); w > width {
 				t.Errorf("%s at %d is %d wide", name, width, w)
 			}
@@ -357,8 +380,8 @@ func TestWidthsInChromium(t *testing.T) {
 func TestSetInChromium(t *testing.T) {
 	browser := chromium(t)
 	b := open(t, browser, records.Matrix("iptables", 2))
-	if n := eval[int](t, b, `stages.length`); n != 0 {
-		t.Errorf("%d timelines before any is asked for", n)
+	if n := eval[int](t, b, `stages.length + document.querySelectorAll(".trial").length`); n != 0 {
+		t.Errorf("%d trials before any is asked for", n)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`a[href="#trial-3"]`)))
 	b.until(t, `document.getElementById("trial-3").open && stages.length === 1 && stages[0].width > 0`)
@@ -377,6 +400,8 @@ func TestWithoutAScriptInChromium(t *testing.T) {
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("svg.lanes")), chromedp.WaitNotVisible(chromedp.CSS(".switch")))
 	b.shot(t, "no-script")
+	set := open(t, browser, records.Matrix("iptables", 2), command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	set.do(t, chromedp.Click(chromedp.CSS("#trial-2 summary")), chromedp.WaitVisible(chromedp.CSS("#trial-2 svg.lanes")))
 }
 
 func TestHostileNamesInChromium(t *testing.T) {
@@ -413,59 +438,53 @@ func TestPrintInChromium(t *testing.T) {
 	}
 }
 
-// crowded is a test in which n requests failed.
-func crowded(n int) record.Record {
-	r := records.RolloutLossy()
-	base := r.Failures
-	q := *r.Requests
-	q.Total, q.Failed = int64(n)*10, int64(n)
-	q.Outcomes = map[record.RequestOutcome]int64{record.OK: int64(n) * 9, record.Refused: int64(n - n/4), record.ResetBeforeResponse: int64(n / 4)}
-	r.Requests = &q
-	r.Users.Total = 5000
-	r.Failures = make([]record.Failure, n)
-	for i := range r.Failures {
-		f := base[i%len(base)]
-		f.PlannedTNs = int64(i) * 8_000_000_000 / int64(n)
-		f.TNs, f.SentTNs = f.PlannedTNs+600_000+int64(i%977)*1000, new(f.PlannedTNs+40_000)
-		f.User = (i * 7919) % 5000
-		f.Local = fmt.Sprintf("198.18.0.1:%d", 1024+i%60000)
-		if i%4 == 3 {
-			f.Outcome = record.ResetBeforeResponse
-		} else {
-			f.Outcome = record.Refused
-		}
-		f.Cause = &record.Cause{Kind: "unattributed", Evidence: base[i%len(base)].Cause.Evidence, Sentence: strings.Replace(base[i%len(base)].Cause.Sentence, "43", fmt.Sprint(i%500), 1)}
-		r.Failures[i] = f
-	}
-	return r
-}
-
-// A hundred thousand failures open at once. The bound is generous, as the machine may have other work; the time is in the log.
-func TestAHundredThousandFailuresOpen(t *testing.T) {
-	browser := chromium(t)
-	const n = 100_000
-	r := crowded(n)
-	size := len(pageOf(t, r))
-	if size > 30<<20 {
-		t.Errorf("the page has %d MB", size>>20)
-	}
-	b := open(t, browser, []record.Record{r}, command(performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}))
-	b.until(t, `document.documentElement.dataset.ready !== undefined`)
+// cost is what opening a page took of its own thread, in milliseconds of processor time.
+func (b *tab) cost(t testing.TB) float64 {
+	t.Helper()
 	metrics, err := chromedp.Call(b, performance.GetMetrics, cdp.Empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range metrics.Metrics {
 		if m.Name == "TaskDuration" {
-			t.Logf("%.0f ms of the page's thread's own CPU time", m.Value*1000)
+			return m.Value * 1000
 		}
 	}
-	ready := eval[float64](t, b, `Number(document.documentElement.dataset.ready)`)
-	paint := eval[float64](t, b, `(() => { const t = performance.now(); stages[0].paint(); return performance.now() - t; })()`)
-	t.Logf("%d failures: %.1f MB, ready in %.0f ms, painted again in %.1f ms (%d CPUs)", n, float64(size)/1e6, ready, paint, stdruntime.NumCPU())
-	if ready > 20_000 {
-		t.Errorf("ready only after %.0f ms", ready)
+	t.Fatal("Chromium does not tell what a page cost")
+	return 0
+}
+
+// threadTime makes Chromium count processor time, not time on the wall.
+func threadTime() step {
+	return command(performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+}
+
+// A hundred thousand failures open at once: the page makes no more elements of them than of nine, and draws no more marks than
+// there is room for. What that costs is in the log.
+func TestAHundredThousandFailuresOpen(t *testing.T) {
+	browser := chromium(t)
+	const n = 100_000
+	elements := `document.querySelectorAll("*").length`
+	small := open(t, browser, []record.Record{records.RolloutLossy()}, threadTime())
+	few, cheap := eval[int](t, small, elements), small.cost(t)
+	r := crowded(n)
+	size := len(pageOf(t, r))
+	if size > 4<<20 {
+		t.Errorf("the page has %d MB", size>>20)
 	}
+	b := open(t, browser, []record.Record{r}, threadTime())
+	cost, many := b.cost(t), eval[int](t, b, elements)
+	marks := eval[int](t, b, `stages[0].lanes.marks`)
+	t.Logf("%d failures: %.1f MB, %.0f ms of processor time (%.0f for 9 of them), %d elements (%d), %d marks", n, float64(size)/1e6, cost, cheap, many, few, marks)
+	// A hundred rows more of the table for where no script runs.
+	if many > few+2000 {
+		t.Errorf("%d elements, and %d for 9 failures", many, few)
+	}
+	if marks == 0 || marks > 5000 {
+		t.Errorf("%d marks are drawn", marks)
+	}
+	b.do(t, chromedp.ScrollIntoView(chromedp.CSS(`[data-table="failures"] .full`)))
+	b.until(t, `document.querySelectorAll('[data-table="failures"] .full tbody tr').length > 10`)
 	b.run(t, `document.querySelector('[data-table="failures"] .tall').scrollTop = 1e9`)
 	b.until(t, `document.querySelector('[data-table="failures"] .full tbody').innerText.includes("8.00")`)
 	if rows := eval[int](t, b, `document.querySelectorAll('[data-table="failures"] .full tr').length`); rows > 100 {
@@ -473,4 +492,50 @@ func TestAHundredThousandFailuresOpen(t *testing.T) {
 	}
 	b.do(t, chromedp.ScrollIntoView(chromedp.CSS(".stage")))
 	b.shot(t, "crowded")
+	b.run(t, `stages[0].show([1e9, 1.01e9])`)
+	b.until(t, `stages[0].view[1] - stages[0].view[0] < 2e7 && stages[0].lanes.marks > 50 && stages[0].lanes.marks < 400`)
+	b.shot(t, "crowded-zoom")
+}
+
+func TestAMillionRequestsOpenInChromium(t *testing.T) {
+	browser := chromium(t)
+	b := open(t, browser, []record.Record{million()})
+	b.until(t, `stages.length === 1 && stages[0].lanes.marks > 0`)
+	if text := eval[string](t, b, `document.querySelector(".time").innerText`); !strings.Contains(text, "1,000,000 requests were sent") {
+		t.Errorf("the timeline does not say what was sent:\n%s", text)
+	}
+}
+
+// A browser that cannot unpack the data shows all that needs no script, and says what is missing.
+func TestAnOldBrowserInChromium(t *testing.T) {
+	browser := chromium(t)
+	before := command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: "delete globalThis.DecompressionStream;"})
+	b := open(t, browser, []record.Record{records.RolloutLossy()}, before)
+	b.do(t, chromedp.WaitVisible(chromedp.CSS("svg.lanes")), chromedp.WaitVisible(chromedp.CSS(`[data-table="failures"] .plain`)))
+	if text := eval[string](t, b, `document.querySelector(".notice").innerText`); !strings.Contains(text, "filters and the full tables are missing") {
+		t.Errorf("the notice says %q", text)
+	}
+	b.shot(t, "old-browser")
+}
+
+// Open is how long a page takes from the start of its loading until it can be used, and what that costs of the page's thread.
+func BenchmarkOpen(b *testing.B) {
+	browser := chromium(b)
+	for _, c := range []struct {
+		name   string
+		record record.Record
+	}{{"100000Requests", crowded(1000)}, {"100000Failures", crowded(100_000)}} {
+		c.record.Requests.Total = max(c.record.Requests.Total, 100_000)
+		b.Run(c.name, func(b *testing.B) {
+			var ready, cost float64
+			for b.Loop() {
+				tab := open(b, browser, []record.Record{c.record}, threadTime())
+				ready += eval[float64](b, tab, `Number(document.documentElement.dataset.ready)`)
+				cost += tab.cost(b)
+			}
+			b.ReportMetric(ready/float64(b.N), "ms")
+			b.ReportMetric(cost/float64(b.N), "cpu-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

@@ -31,8 +31,9 @@ type label struct {
 }
 
 const (
-	drawingWidth  = 1040
-	drawingGutter = 250
+	// drawingWidth is little more than what a printed page has, so that small text stays readable.
+	drawingWidth  = 860
+	drawingGutter = 216
 	axisHeight    = 22
 )
 
@@ -125,7 +126,7 @@ func (m *model) drawing() *drawing {
 	d.axis(s)
 	for i, l := range m.lanes {
 		mid := fmt.Sprint(tops[i] + l.height()/2 + 4)
-		d.Texts = append(d.Texts, label{"0", mid, "name", page.Cut(page.Clean(l.Label), 26)}, label{fmt.Sprint(drawingGutter - 10), mid, "sub", page.Cut(page.Clean(l.Sub), 14)})
+		d.Texts = append(d.Texts, label{"0", mid, "name", page.Cut(page.Clean(l.Label), 22)}, label{fmt.Sprint(drawingGutter - 10), mid, "sub", page.Cut(page.Clean(l.Sub), 14)})
 		m.draw(d, l, s, float64(tops[i]), float64(l.height()))
 	}
 	return d
@@ -167,7 +168,7 @@ func (m *model) draw(d *drawing, l lane, s scale, top, height float64) {
 	last := -1.0
 	for _, i := range l.Marks {
 		e := m.r.Events[i]
-		if e.TNs < s.from || e.TNs > s.to || !loud(e.Kind) && math.Abs(s.x(e.TNs)-last) < 1 {
+		if e.TNs < s.from || e.TNs > s.to || wordOf(e) == "" && math.Abs(s.x(e.TNs)-last) < 1 {
 			continue
 		}
 		last = s.x(e.TNs)
@@ -187,26 +188,49 @@ func flowEnd(b bar) string {
 	return stateClass(b.state)
 }
 
-// loud kinds are written beside their mark.
-func loud(k record.EventKind) bool { return words[k] != "" }
-
+// words of the kinds of events that are written beside their marks.
 var words = map[record.EventKind]string{
-	record.ProbeSigterm: "SIGTERM", record.SignalSent: "signal", record.ContainerExited: "exited", record.ProcessExited: "exited",
-	record.PodRemoved: "gone", record.EndpointRemoved: "removed", record.ProcessKilled: "SIGKILL", record.ListenerClosed: "listener closed", record.ProbeListenClosed: "listener closed",
+	record.TriggerSent: "trigger", record.TriggerAccepted: "accepted", record.TriggerFailed: "trigger failed", record.ObserveEnded: "end", record.Interrupted: "interrupted",
+	record.ProbeSigterm: "SIGTERM", record.SignalSent: "signal", record.ProcessKilled: "SIGKILL", record.ContainerExited: "exited", record.ProcessExited: "exited",
+	record.PodRemoved: "gone", record.EndpointRemoved: "removed", record.ListenerClosed: "listener closed", record.ProbeListenClosed: "listener closed", record.RuleRejects: "rejects",
 }
 
-// words writes the loud marks of a lane, then the states of its bars, as far as they have room.
-func (m *model) words(d *drawing, l lane, s scale, y float64) {
-	room := &writing{d: d, s: s, y: y}
-	for _, i := range l.Marks {
-		if e := m.r.Events[i]; loud(e.Kind) && e.TNs >= s.from && e.TNs <= s.to {
-			text := words[e.Kind]
-			if code, ok := record.Integer(e.Detail[record.DetailExitCode]); ok && e.Kind == record.ContainerExited {
-				text = fmt.Sprintf("exit %d", code)
-			}
-			room.beside(s.x(e.TNs), text)
+// wordOf is what is written beside an event's mark; empty for those that are only marked. A container's other processes, such as those of
+// probes that run a command, come and go all the time.
+func wordOf(e record.Event) string {
+	if first, told := e.Detail["first_process"].(bool); told && !first {
+		return ""
+	}
+	text := words[e.Kind]
+	switch e.Kind {
+	case record.ContainerExited, record.ProcessExited:
+		if code, ok := record.Integer(e.Detail[record.DetailExitCode]); ok {
+			text = fmt.Sprintf("exit %d", code)
+		}
+	case record.SignalSent:
+		if name, ok := e.Detail["signal_name"].(string); ok {
+			text = name
 		}
 	}
+	return text
+}
+
+// words writes what belongs to the marks of a lane, then the states of its bars, as far as they have room.
+func (m *model) words(d *drawing, l lane, s scale, y float64) {
+	room := &writing{d: d, s: s, y: y}
+	var marks []word
+	for _, i := range l.Marks {
+		e := m.r.Events[i]
+		if e.TNs < s.from || e.TNs > s.to {
+			continue
+		}
+		x := s.x(e.TNs)
+		room.taken = append(room.taken, [2]float64{x, x + 1})
+		if text := wordOf(e); text != "" {
+			marks = append(marks, word{x, text})
+		}
+	}
+	room.besides(marks)
 	for _, b := range l.Bars {
 		room.within(max(s.x(b.from), s.left)+4, s.x(b.to)-3, stateWords[b.state])
 	}
@@ -229,10 +253,29 @@ func (w *writing) put(from, to float64, text string) {
 	w.d.Texts = append(w.d.Texts, label{px(from), px(w.y), "word", text})
 }
 
-// beside writes to the right of x, or else to its left, or not at all.
-func (w *writing) beside(x float64, text string) {
+// word is what is written at a mark.
+type word struct {
+	x    float64
+	text string
+}
+
+// besides writes words to the right of their marks, or else to the left, or not at all. Marks that leave no room between them have their words together.
+func (w *writing) besides(marks []word) {
+	for i := 0; i < len(marks); i++ {
+		first, texts := marks[i].x, []string{marks[i].text}
+		for i+1 < len(marks) && marks[i+1].x-marks[i].x <= wordWidth(marks[i].text)+8 {
+			i++
+			if !slices.Contains(texts, marks[i].text) {
+				texts = append(texts, marks[i].text)
+			}
+		}
+		w.beside(first, marks[i].x, strings.Join(texts, ", "))
+	}
+}
+
+func (w *writing) beside(first, last float64, text string) {
 	wide := wordWidth(text)
-	for _, from := range []float64{x + 3, x - 3 - wide} {
+	for _, from := range []float64{last + 4, first - 4 - wide} {
 		if w.free(from, from+wide) {
 			w.put(from, from+wide, text)
 			return
@@ -274,25 +317,41 @@ func stateClass(state string) string {
 	return "unknown"
 }
 
-// drawFailures marks each failure in its user's row; those that would lie upon each other are drawn once.
+// spotSize is the width of a failure's mark in a drawing.
+const spotSize = 2
+
+// drawFailures marks each failure in its user's row. Those that lie upon each other, or touch, are one mark: of many there are no more than the drawing has room for.
 func (m *model) drawFailures(d *drawing, l lane, s scale, top, height float64) {
-	type spot struct{ x, y int }
-	seen := map[spot]bool{}
+	d.Rects = append(d.Rects, rect{px(s.left), px(top), px(s.right - s.left), px(height), "bed"})
 	rows := max(1, l.Rows)
-	var dots strings.Builder
-	size := math.Max(2.5, height/float64(rows))
+	size := int(math.Ceil(max(2.5, height/float64(rows))))
+	columns := make([][]bool, int((s.right-s.left)/spotSize)+1)
 	for i := range m.r.Failures {
 		f := &m.r.Failures[i]
 		if string(f.Outcome) != l.Outcome || f.TNs < s.from || f.TNs > s.to {
 			continue
 		}
-		p := spot{int(s.x(f.TNs)), int(float64(f.User%rows) / float64(rows) * (height - 2))}
-		if !seen[p] {
-			seen[p] = true
-			fmt.Fprintf(&dots, "M%d %sv%s", p.x, px(top+float64(p.y)), px(size))
+		column := &columns[int((s.x(f.TNs)-s.left)/spotSize)]
+		if *column == nil {
+			*column = make([]bool, int(height)+size)
+		}
+		y := int(float64(f.User%rows) / float64(rows) * (height - 2))
+		for k := range size {
+			(*column)[y+k] = true
 		}
 	}
-	d.Rects = append(d.Rects, rect{px(s.left), px(top), px(s.right - s.left), px(height), "bed"})
+	var dots strings.Builder
+	for c, column := range columns {
+		for y := 0; y < len(column); y++ {
+			begin := y
+			for y < len(column) && column[y] {
+				y++
+			}
+			if y > begin {
+				fmt.Fprintf(&dots, "M%s %sv%d", px(s.left+float64(c)*spotSize+spotSize/2), px(top+float64(begin)), y-begin)
+			}
+		}
+	}
 	if dots.Len() > 0 {
 		d.Paths = append(d.Paths, path{dots.String(), "lost"})
 	}
@@ -394,7 +453,7 @@ func answersCurve(s scale, q record.Series) (drawing, bool) {
 		caption = fmt.Sprintf("the first %d of %s Pods", maxCurves, figure.Count(int64(n)))
 		c.Lines = c.Lines[:maxCurves]
 	}
-	d := newCurve("Answers of each Pod a second", caption)
+	d := newCurve("Answers a second, by Pod", caption)
 	d.axis(s)
 	d.level(figure.Trimmed(math.Round(c.most()*10) / 10))
 	for k, l := range c.Lines {

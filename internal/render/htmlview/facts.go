@@ -11,6 +11,7 @@ import (
 	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render/page"
+	"github.com/drainproof/drainproof/internal/verdict"
 )
 
 // verdictView is the verdict in a word, a sentence, a sign and a class, so that it is never told by colour alone.
@@ -155,9 +156,12 @@ func tilesOf(r record.Record) []tile {
 		}
 		list = append(list, t)
 	}
-	for _, w := range []struct{ name, title string }{
-		{record.DeadEndpoint, "Dead-endpoint window"}, {record.LastTCPEnd, "Last TCP flow ended"}, {record.DeleteToEndpointRemoved, "Endpoint removed"},
-	} {
+	type window struct{ name, title string }
+	ends := []window{{record.DeadEndpoint, "Dead-endpoint window"}, {record.LastTCPEnd, "Last TCP flow ended"}}
+	if _, tcp := fatesOf(r, record.TCP); tcp == 0 { // both are of TCP flows
+		ends = []window{{record.LastUDPEnd, "Last UDP flow ended or rehomed"}}
+	}
+	for _, w := range append(ends, window{record.DeleteToEndpointRemoved, "Endpoint removed"}) {
 		t := tile{Name: w.title, Value: page.NotMeasured}
 		if x, ok := r.Window(w.name); ok && x.Ns != nil {
 			t.Value = page.Sign(x.Bound) + figure.Nanoseconds(*x.Ns) + page.Uncertainty(x.UncertaintyNs)
@@ -187,8 +191,8 @@ func testTiles(r record.Record) []tile {
 			requests.Of = figure.Trimmed(t.Rate) + " a second, " + t.Mode
 		}
 		failed.Value, failed.Bad, failed.Of = figure.Count(q.Failed), q.Failed > 0, "after the trigger"
-		if q.Total > 0 {
-			failed.Of += ", " + figure.Share(float64(q.Failed)/float64(q.Total)) + " of all"
+		if n := verdict.Since(r); n > 0 {
+			failed.Of += ", " + figure.Share(float64(q.Failed)/float64(n)) + " of the requests since"
 		}
 		if q.FailedBefore > 0 {
 			failed.Of += "; " + figure.Count(q.FailedBefore) + " before it"
@@ -345,6 +349,11 @@ func absent(r record.Record) []string {
 	if r.IsTest() {
 		miss(r.Requests == nil, "count of requests")
 		miss(r.Requests != nil && !sound(r.Requests.Series), "course over time")
+		if r.Requests != nil {
+			if counted, held := failuresHeld(r); held != counted {
+				list = append(list, fmt.Sprintf("The record counts %s and holds %s of them: the others have no mark, no row and no cause.", figure.Plural(int(counted), "failed request"), figure.Count(held)))
+			}
+		}
 		miss(r.Users == nil, "count of users")
 		miss(r.Latency == nil, "latency")
 		miss(r.Workload == nil, "description of the workload")
@@ -355,6 +364,26 @@ func absent(r record.Record) []string {
 	miss(len(r.Events) == 0, "events")
 	miss(len(r.Sources) == 0, "proof of life of its sources")
 	return list
+}
+
+// failuresHeld are how many failed requests a record counts, and how many it holds whole.
+func failuresHeld(r record.Record) (counted, held int64) {
+	for _, f := range r.Failures {
+		if f.Outcome.Failed() {
+			held++
+		}
+	}
+	return r.Requests.Failed + r.Requests.FailedBefore, held
+}
+
+// keptOf says what each mark is, and where all the requests are that have none.
+func keptOf(r record.Record) string {
+	if r.Requests == nil || !sound(r.Requests.Series) {
+		return ""
+	}
+	_, held := failuresHeld(r)
+	return fmt.Sprintf("%s were sent. Each of the %s that failed is a mark, where many lie upon each other they are one; the others are counted, in steps of %s.",
+		figure.Plural(int(r.Requests.Total), "request"), figure.Count(held), figure.Setting(r.Requests.Series.BucketNs))
 }
 
 func clientDoubts(r record.Record) []string {

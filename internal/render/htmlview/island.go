@@ -1,7 +1,6 @@
 package htmlview
 
 import (
-	"encoding/json"
 	"net"
 	"strconv"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"github.com/drainproof/drainproof/internal/render/page"
 )
 
-// island is a trial's data as the script reads it. Lists of numbers are columns: a list, or one number where all are
-// equal. Texts are indexes into Strings, which are clean. Times are nanoseconds from the trigger.
+// island is a trial's data as the script reads it. What there is many of stands in vectors. Texts are indexes into Strings,
+// which are clean, and times nanoseconds from the trigger.
 type island struct {
 	Strings []string `json:"strings"`
 	All     [2]int64 `json:"all"`
@@ -34,47 +33,49 @@ type islandLane struct {
 }
 
 type eventColumns struct {
-	N           int `json:"n"`
-	ID          any `json:"id"`
-	T           any `json:"t"`
-	Source      any `json:"source"`
-	Kind        any `json:"kind"`
-	Subject     any `json:"subject"`
-	Pod         any `json:"pod"`
-	Node        any `json:"node"`
-	Bound       any `json:"bound"`
-	Uncertainty any `json:"uncertainty"`
-	Detail      any `json:"detail"`
-	NotBefore   any `json:"not_before"`
+	N           int    `json:"n"`
+	ID          vector `json:"id"`
+	T           vector `json:"t"`
+	Source      vector `json:"source"`
+	Kind        vector `json:"kind"`
+	Word        vector `json:"word"`
+	Subject     vector `json:"subject"`
+	Pod         vector `json:"pod"`
+	Node        vector `json:"node"`
+	Bound       vector `json:"bound"`
+	Uncertainty vector `json:"uncertainty"`
+	Detail      vector `json:"detail"`
+	NotBefore   vector `json:"not_before"`
 }
 
-// failureRows are the failures in order of their end. Waited is from due to ended, Sent from due to sent.
+// failureRows are the failures in order of their end. T is from the end of the one before, which for the first is zero: small
+// numbers pack better. Waited is from due to ended, Sent from due to sent.
 type failureRows struct {
-	N           int `json:"n"`
-	T           any `json:"t"`
-	Waited      any `json:"waited"`
-	Sent        any `json:"sent"`
-	Outcome     any `json:"outcome"`
-	Phase       any `json:"phase"`
-	Connection  any `json:"connection"`
-	Instance    any `json:"instance"`
-	User        any `json:"user"`
-	Worker      any `json:"worker"`
-	Status      any `json:"status"`
-	Errno       any `json:"errno"`
-	Message     any `json:"message"`
-	Bytes       any `json:"bytes"`
-	Host        any `json:"host"`
-	Port        any `json:"port"`
-	Remote      any `json:"remote"`
-	Age         any `json:"age"`
-	Carried     any `json:"carried"`
-	Retryable   any `json:"retryable"`
-	Uncertainty any `json:"uncertainty"`
-	Cause       any `json:"cause"`
+	N           int    `json:"n"`
+	T           vector `json:"t"`
+	Waited      vector `json:"waited"`
+	Sent        vector `json:"sent"`
+	Outcome     vector `json:"outcome"`
+	Phase       vector `json:"phase"`
+	Connection  vector `json:"connection"`
+	Instance    vector `json:"instance"`
+	User        vector `json:"user"`
+	Worker      vector `json:"worker"`
+	Status      vector `json:"status"`
+	Errno       vector `json:"errno"`
+	Message     vector `json:"message"`
+	Bytes       vector `json:"bytes"`
+	Host        vector `json:"host"`
+	Port        vector `json:"port"`
+	Remote      vector `json:"remote"`
+	Age         vector `json:"age"`
+	Carried     vector `json:"carried"`
+	Retryable   vector `json:"retryable"`
+	Uncertainty vector `json:"uncertainty"`
+	Cause       vector `json:"cause"`
 	// Causes are the forms of sentences with their evidence; the numbers of each failure's own stand in Numbers, in the places of the form's marks.
 	Causes  []islandCause `json:"causes"`
-	Numbers any           `json:"numbers"`
+	Numbers vector        `json:"numbers"`
 }
 
 type islandCause struct {
@@ -135,20 +136,21 @@ func (t *texts) of(s string) int {
 	return i
 }
 
-// or gives null for no string.
-func (t *texts) or(s *string) any {
+// or gives nil for no string.
+func (t *texts) or(s *string) *int {
 	if s == nil {
 		return nil
 	}
-	return t.of(*s)
+	return new(t.of(*s))
 }
 
-func (m *model) island() ([]byte, error) {
+func (m *model) island() (string, error) {
 	t := &texts{at: map[string]int{}}
 	t.of("") // index 0 is no text
+	v := &vectors{}
 	d := island{
 		All: [2]int64{m.all.from, m.all.to}, View: [2]int64{m.view.from, m.view.to}, Zero: "trigger",
-		Events: m.events(t), Failures: m.failureRows(t), Flows: m.flowList(), Series: m.series(), Lanes: []islandLane{},
+		Events: m.events(t, v), Failures: m.failureRows(t, v), Flows: m.flowList(), Series: m.series(), Lanes: []islandLane{},
 	}
 	if m.r.Trigger == nil {
 		d.Zero = "end"
@@ -167,7 +169,7 @@ func (m *model) island() ([]byte, error) {
 		d.Lanes = append(d.Lanes, x)
 	}
 	d.Strings = t.list
-	return json.Marshal(d)
+	return pack(d, v)
 }
 
 func inSight(t int64) any {
@@ -177,48 +179,26 @@ func inSight(t int64) any {
 	return t
 }
 
-// columnOf makes a list of n values, or one value where all are equal.
-func columnOf[T comparable](n int, at func(int) T) any {
-	list := make([]T, n)
-	same := true
-	for i := range list {
-		list[i] = at(i)
-		same = same && list[i] == list[0]
-	}
-	if same && n > 0 {
-		return list[0]
-	}
-	return list
-}
-
-// nullable is columnOf for numbers that may be null.
-func nullable[N int | int64](n int, at func(int) *N) any {
-	return columnOf(n, func(i int) any {
-		if v := at(i); v != nil {
-			return *v
-		}
-		return nil
-	})
-}
-
-func (m *model) events(t *texts) eventColumns {
+func (m *model) events(t *texts, v *vectors) eventColumns {
 	list := m.r.Events
-	text := func(of func(record.Event) string) any {
-		return columnOf(len(list), func(i int) int { return t.of(of(list[i])) })
+	n := len(list)
+	text := func(of func(record.Event) string) vector {
+		return number(v, n, func(i int) int { return t.of(of(list[i])) })
 	}
 	return eventColumns{
-		N:           len(list),
-		ID:          columnOf(len(list), func(i int) int { return list[i].ID }),
-		T:           columnOf(len(list), func(i int) int64 { return list[i].TNs }),
+		N:           n,
+		ID:          number(v, n, func(i int) int { return list[i].ID }),
+		T:           number(v, n, func(i int) int64 { return list[i].TNs }),
 		Source:      text(func(e record.Event) string { return string(e.Source) }),
 		Kind:        text(func(e record.Event) string { return string(e.Kind) }),
+		Word:        text(wordOf),
 		Subject:     text(func(e record.Event) string { return e.Subject }),
 		Pod:         text(func(e record.Event) string { return record.PodOf(e.Subject) }),
 		Node:        text(func(e record.Event) string { return e.Node }),
 		Bound:       text(func(e record.Event) string { return string(e.Bound) }),
-		Uncertainty: nullable(len(list), func(i int) *int64 { return list[i].UncertaintyNs }),
+		Uncertainty: optional(v, n, func(i int) *int64 { return list[i].UncertaintyNs }),
 		Detail:      text(func(e record.Event) string { return detailText(e.Detail) }),
-		NotBefore: nullable(len(list), func(i int) *int64 {
+		NotBefore: optional(v, n, func(i int) *int64 {
 			if v, ok := record.Integer(list[i].Detail["not_before_t_ns"]); ok {
 				return &v
 			}
@@ -227,16 +207,29 @@ func (m *model) events(t *texts) eventColumns {
 	}
 }
 
-func (m *model) failureRows(t *texts) failureRows {
+func (m *model) failureRows(t *texts, v *vectors) failureRows {
 	list := m.r.Failures
 	n := len(list)
-	text := func(of func(*record.Failure) string) any {
-		return columnOf(n, func(i int) int { return t.of(of(&list[i])) })
+	text := func(of func(*record.Failure) string) vector {
+		return number(v, n, func(i int) int { return t.of(of(&list[i])) })
+	}
+	host := func(i int) (string, *int) {
+		if h, p, err := net.SplitHostPort(list[i].Local); err == nil {
+			if v, err := strconv.Atoi(p); err == nil {
+				return h, &v
+			}
+		}
+		return list[i].Local, nil
 	}
 	out := failureRows{
-		N:          n,
-		T:          columnOf(n, func(i int) int64 { return list[i].TNs }),
-		Waited:     columnOf(n, func(i int) int64 { return list[i].TNs - list[i].PlannedTNs }),
+		N: n,
+		T: number(v, n, func(i int) int64 {
+			if i == 0 {
+				return list[i].TNs
+			}
+			return list[i].TNs - list[i-1].TNs
+		}),
+		Waited:     number(v, n, func(i int) int64 { return list[i].TNs - list[i].PlannedTNs }),
 		Outcome:    text(func(f *record.Failure) string { return string(f.Outcome) }),
 		Phase:      text(func(f *record.Failure) string { return string(f.Phase) }),
 		Connection: text(func(f *record.Failure) string { return string(f.Connection) }),
@@ -244,72 +237,59 @@ func (m *model) failureRows(t *texts) failureRows {
 		Errno:      text(func(f *record.Failure) string { return f.Errno }),
 		Message:    text(func(f *record.Failure) string { return f.Message }),
 		Remote:     text(func(f *record.Failure) string { return f.Remote }),
-		Instance:   columnOf(n, func(i int) any { return t.or(list[i].Instance) }),
-		User:       columnOf(n, func(i int) int { return list[i].User }),
-		Status:     nullable(n, func(i int) *int { return list[i].Status }),
-		Bytes:      columnOf(n, func(i int) int64 { return list[i].BytesReceived }),
-		Age:        columnOf(n, func(i int) int64 { return list[i].ConnectionAgeNs }),
-		Carried:    columnOf(n, func(i int) int { return list[i].ConnectionRequests }),
-		Retryable:  columnOf(n, func(i int) bool { return list[i].Retryable }),
-		Uncertainty: nullable(n, func(i int) *int64 {
-			return list[i].UncertaintyNs
+		Instance:   optional(v, n, func(i int) *int { return t.or(list[i].Instance) }),
+		User:       number(v, n, func(i int) int { return list[i].User }),
+		Status:     optional(v, n, func(i int) *int { return list[i].Status }),
+		Bytes:      number(v, n, func(i int) int64 { return list[i].BytesReceived }),
+		Age:        number(v, n, func(i int) int64 { return list[i].ConnectionAgeNs }),
+		Carried:    number(v, n, func(i int) int { return list[i].ConnectionRequests }),
+		Retryable: number(v, n, func(i int) int {
+			if list[i].Retryable {
+				return 1
+			}
+			return 0
 		}),
-		Sent: nullable(n, func(i int) *int64 {
+		Uncertainty: optional(v, n, func(i int) *int64 { return list[i].UncertaintyNs }),
+		Sent: optional(v, n, func(i int) *int64 {
 			if s := list[i].SentTNs; s != nil {
 				return new(*s - list[i].PlannedTNs)
 			}
 			return nil
 		}),
+		Host: number(v, n, func(i int) int { h, _ := host(i); return t.of(h) }),
+		Port: optional(v, n, func(i int) *int { _, p := host(i); return p }),
 	}
-	host := func(i int) (string, string) {
-		if h, p, err := net.SplitHostPort(list[i].Local); err == nil {
-			return h, p
-		}
-		return list[i].Local, ""
-	}
-	out.Host = columnOf(n, func(i int) int { h, _ := host(i); return t.of(h) })
-	out.Port = columnOf(n, func(i int) any {
-		_, p := host(i)
-		if v, err := strconv.Atoi(p); err == nil {
-			return v
-		}
-		return nil
-	})
-	m.causes(t, &out)
+	m.causes(t, v, &out)
 	return out
 }
 
 // causes shares what the sentences have in common: of many thousand failures most differ in their numbers only.
-func (m *model) causes(t *texts, out *failureRows) {
+func (m *model) causes(t *texts, v *vectors, out *failureRows) {
 	list := m.r.Failures
 	at := map[string]int{}
 	out.Causes = []islandCause{}
-	out.Numbers = columnOf(len(list), func(i int) string {
-		if list[i].Cause == nil {
-			return ""
+	numbers := make([]int, len(list))
+	out.Cause = optional(v, len(list), func(i int) *int {
+		cause := list[i].Cause
+		if cause == nil {
+			return nil
 		}
-		_, numbers := split(list[i].Cause.Sentence)
-		return strings.Join(numbers, " ")
-	})
-	out.Cause = columnOf(len(list), func(i int) int {
-		c := list[i].Cause
-		if c == nil {
-			return -1
-		}
-		form, _ := split(c.Sentence)
+		form, own := split(cause.Sentence)
+		numbers[i] = t.of(strings.Join(own, " "))
 		var key strings.Builder
-		key.WriteString(c.Kind + "\x00" + form)
-		for _, id := range c.Evidence {
+		key.WriteString(cause.Kind + "\x00" + form)
+		for _, id := range cause.Evidence {
 			key.WriteString("\x00" + strconv.Itoa(id))
 		}
 		k, seen := at[key.String()]
 		if !seen {
 			k = len(out.Causes)
 			at[key.String()] = k
-			out.Causes = append(out.Causes, islandCause{Kind: t.of(c.Kind), Form: t.of(form), Evidence: append([]int{}, c.Evidence...)})
+			out.Causes = append(out.Causes, islandCause{Kind: t.of(cause.Kind), Form: t.of(form), Evidence: append([]int{}, cause.Evidence...)})
 		}
-		return k
+		return &k
 	})
+	out.Numbers = number(v, len(list), func(i int) int { return numbers[i] })
 }
 
 // mark stands for a number in a form.

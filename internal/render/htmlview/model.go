@@ -175,7 +175,7 @@ func (m *model) clients() {
 			class = t.Mode
 		}
 		if sound(q.Series) {
-			m.lanes = append(m.lanes, lane{Group: "Clients", Label: class, Sub: "sent per " + figure.Setting(q.Series.BucketNs), Kind: counts})
+			m.lanes = append(m.lanes, lane{Group: "Clients", Label: class, Sub: "per " + figure.Setting(q.Series.BucketNs), Kind: counts})
 		}
 		m.losses()
 	}
@@ -352,7 +352,7 @@ func (s *strip) turn(t int64, state string, event int) {
 
 func (m *model) podBars(p *pod) []bar {
 	var s strip
-	ending := false
+	ending, exited := false, false
 	for _, i := range p.pods {
 		e := m.r.Events[i]
 		if len(s.bars) == 0 && !s.open && e.Kind != record.PodAdded && e.Source == record.FromKube {
@@ -365,8 +365,12 @@ func (m *model) podBars(p *pod) []bar {
 		case e.Kind == record.PodTerminating:
 			ending = true
 			s.turn(e.TNs, "terminating", i)
-		case e.Kind == record.ContainerExited && ending:
-			s.turn(e.TNs, "exited", i)
+		case ending && (e.Kind == record.ContainerExited || e.Kind == record.ProcessExited && e.Detail["first_process"] == true):
+			// The kernel tells it first, where an agent is, and then the API.
+			if !exited {
+				s.turn(e.TNs, "exited", i)
+			}
+			exited = true
 		case ending:
 		case e.Kind == record.PodAdded:
 			s.turn(e.TNs, "pending", i)

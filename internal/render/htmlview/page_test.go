@@ -2,10 +2,15 @@ package htmlview
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -68,7 +73,7 @@ func TestPlainPages(t *testing.T) {
 
 func TestSamePagesForSameRecords(t *testing.T) {
 	for _, s := range samples() {
-		if pageOf(t, s.Record) != pageOf(t, s.Record) {
+		if first, second := pageOf(t, s.Record), pageOf(t, s.Record); first != second {
 			t.Errorf("%s: two pages of one record differ", s.Name)
 		}
 	}
@@ -193,22 +198,89 @@ func TestTextsStayTexts(t *testing.T) {
 			if i := strings.IndexFunc(page, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' || r == '\u2028' }); i >= 0 {
 				t.Errorf("%q in %s: control character %q", payload, s.ID, page[i:i+3])
 			}
-			island := islandOf(t, page)
-			if !json.Valid([]byte(island)) {
+			if head, _ := islandOf(t, page); !json.Valid(head) {
 				t.Errorf("%q in %s: the data is no JSON", payload, s.ID)
 			}
 		}
 	}
 }
 
-func islandOf(t *testing.T, page string) string {
+// islandOf unpacks the data of a page's first trial: its JSON, and the bytes of its vectors.
+func islandOf(t *testing.T, page string) (head, vectors []byte) {
 	t.Helper()
-	_, rest, found := strings.Cut(page, `<script type="application/json" id="data-0">`)
-	text, _, ended := strings.Cut(rest, "</script>")
-	if !found || !ended {
-		t.Fatal("no data in the page")
+	var text strings.Builder
+	for _, m := range regexp.MustCompile(`<script type="text/plain" data-of="0">([^<]*)</script>`).FindAllStringSubmatch(page, -1) {
+		if len(m[1]) > 1<<16 {
+			t.Errorf("a part of the data has %d characters: Chromium is slow with more than 64 KiB", len(m[1]))
+		}
+		text.WriteString(m[1])
 	}
-	return text
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text.String())))
+	if err != nil {
+		t.Fatalf("the data of the page: %v", err)
+	}
+	all, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatalf("the data of the page: %v", err)
+	}
+	n := binary.LittleEndian.Uint64(all)
+	return all[8 : 8+n], all[8+(n+7)/8*8:]
+}
+
+// Vectors come back as they were, nulls apart from zeros, in the narrowest form.
+func TestVectorsKeepEveryNumber(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.SampledFrom([]int64{0, 1, 254, 255, 256, 65534, 65535, 65536, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1 << 52}).Draw(t, "most")
+		least := rapid.SampledFrom([]int64{0, 0, -1, -1 << 40}).Draw(t, "least")
+		value := rapid.OneOf(rapid.Int64Range(least, most), rapid.SampledFrom([]int64{least, most}))
+		var list []*int64
+		for range rapid.IntRange(0, 40).Draw(t, "n") {
+			if rapid.Bool().Draw(t, "known") {
+				list = append(list, new(value.Draw(t, "value")))
+			} else {
+				list = append(list, nil)
+			}
+		}
+		v := &vectors{}
+		number(v, 3, func(i int) int { return i }) // something before it
+		x := optional(v, len(list), func(i int) *int64 { return list[i] })
+		for i, want := range list {
+			got := read(v.data, x, i)
+			if (got == nil) != (want == nil) || got != nil && *got != *want {
+				t.Fatalf("%d of %+v is not what it was", i, x)
+			}
+		}
+	})
+}
+
+// read does what the script does.
+func read(data []byte, x vector, i int) *int64 {
+	if x.All {
+		return x.One
+	}
+	at := data[x.At:]
+	var n int64
+	switch x.Type {
+	case "u8":
+		n = int64(at[i])
+	case "u16":
+		n = int64(binary.LittleEndian.Uint16(at[2*i:]))
+	case "u32":
+		n = int64(binary.LittleEndian.Uint32(at[4*i:]))
+	default:
+		f := math.Float64frombits(binary.LittleEndian.Uint64(at[8*i:]))
+		if math.IsNaN(f) {
+			return nil
+		}
+		return new(int64(f))
+	}
+	if x.Null {
+		if n == 0 {
+			return nil
+		}
+		n--
+	}
+	return &n
 }
 
 // A number that was not measured is nowhere: each of these has digits that nothing else in the record has.
@@ -318,6 +390,42 @@ func TestASetWithAHoleSaysSo(t *testing.T) {
 	}
 }
 
+// What agents told over a set's arms is in its page; over one with a hole nothing is.
+func TestASetTellsWhatAgentsTold(t *testing.T) {
+	paths, err := record.Find("../../../results/evidence/dead-endpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []record.Record
+	for _, p := range paths {
+		r, err := record.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	tables := []string{"<h3>Causes</h3>", "572 dead-endpoint, 11 cut-by-exit, 3 stale-conntrack", "<h3>Order</h3>", "<h3>Dead endpoints</h3>"}
+	whole, holed := setPart(t, plainOf(t, list...)), setPart(t, plainOf(t, list[1:]...))
+	for _, want := range tables {
+		if !strings.Contains(whole, want) {
+			t.Errorf("no %q", want)
+		}
+		if strings.Contains(holed, want) {
+			t.Errorf("%q of a set with a hole", want)
+		}
+	}
+}
+
+// setPart is what of a page is of all trials together.
+func setPart(t *testing.T, page string) string {
+	t.Helper()
+	part, _, found := strings.Cut(page, `<details class="one"`)
+	if !found {
+		t.Fatal("the page has no trials")
+	}
+	return part
+}
+
 // A sentence comes back whole from its form and its numbers.
 func TestSplitLosesNothing(t *testing.T) {
 	word := rapid.OneOf(rapid.SampledFrom([]string{"refused", "43", "(+150", "1,035)", "web-6d8f9", "ms;", "10.0.0.1:80", mark, "3.5", "", "-7", "+"}), rapid.String())
@@ -402,6 +510,44 @@ func TestLanesOfNodesAndNamesakes(t *testing.T) {
 	find("n1", "conntrack")
 	if one, two := find("web-0 (u1)", "Pod"), find("web-0 (u2)", "Pod"); len(one.Marks) != 1 || len(two.Marks) != 1 {
 		t.Errorf("namesakes %+v %+v", one, two)
+	}
+}
+
+// A Pod is drawn as exited from when its container's first process was, as the kernel told, and not from the news of it; a hook's process is another.
+func TestExitIsTheKernels(t *testing.T) {
+	m := &model{r: record.Record{Events: []record.Event{
+		{TNs: 1e8, Source: record.FromKube, Kind: record.PodTerminating},
+		{TNs: 5e8, Source: record.FromKernel, Kind: record.ProcessExited, Detail: map[string]any{"first_process": false}},
+		{TNs: 1e9, Source: record.FromKernel, Kind: record.ProcessExited, Detail: map[string]any{"first_process": true}},
+		{TNs: 2e9, Source: record.FromKube, Kind: record.ContainerExited},
+		{TNs: 3e9, Source: record.FromKube, Kind: record.PodRemoved},
+	}}}
+	bars := m.podBars(&pod{pods: []int{0, 1, 2, 3, 4}})
+	if last := bars[len(bars)-1]; last.state != "exited" || last.from != 1e9 || last.to != 3e9 || last.event != 2 {
+		t.Errorf("%+v", bars)
+	}
+	if bars = m.podBars(&pod{pods: []int{0, 3, 4}}); bars[len(bars)-1].from != 2e9 {
+		t.Errorf("without an agent: %+v", bars)
+	}
+}
+
+// A container's first process has its end and its signals written beside their marks; those of a probe's commands are only marked.
+func TestWordsOfMarks(t *testing.T) {
+	for _, c := range []struct {
+		kind   record.EventKind
+		detail map[string]any
+		want   string
+	}{
+		{record.ProcessExited, map[string]any{"first_process": true, "exit_code": json.Number("137")}, "exit 137"},
+		{record.ProcessExited, map[string]any{"first_process": false, "exit_code": json.Number("0")}, ""},
+		{record.ProcessExited, nil, "exited"},
+		{record.SignalSent, map[string]any{"signal_name": "SIGTERM"}, "SIGTERM"},
+		{record.SignalSent, map[string]any{"signal_name": 15}, "signal"},
+		{record.PodReady, nil, ""},
+	} {
+		if got := wordOf(record.Event{Kind: c.kind, Detail: c.detail}); got != c.want {
+			t.Errorf("%s %v: %q, not %q", c.kind, c.detail, got, c.want)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ type setView struct {
 	Arms   []armView
 	// Axis says what the small pictures share.
 	Axis string
+	// Tables are those over arms of what agents told; empty where nothing may be averaged.
+	Tables []table
 }
 
 type armView struct {
@@ -38,8 +40,14 @@ type setRow struct {
 
 func setOf(inputs []render.Input, trials []trialView) *setView {
 	v := &setView{Title: setTitle(inputs)}
-	if _, err := render.Groups(inputs); err != nil {
+	groups, err := render.Groups(inputs)
+	if err != nil {
 		v.Doubt = err.Error()
+	}
+	for _, g := range groups {
+		for _, t := range render.EvidenceTables(g.Arms) {
+			v.Tables = append(v.Tables, overArms(t, g.Title, len(groups) > 1))
+		}
 	}
 	tests := slices.ContainsFunc(inputs, func(in render.Input) bool { return in.Record.IsTest() })
 	if tests {
@@ -85,6 +93,25 @@ func setOf(inputs []render.Input, trials []trialView) *setView {
 		arm.Rows = append(arm.Rows, row)
 	}
 	return v
+}
+
+// overArms is a table over arms, which names its group where there are several.
+func overArms(t page.Table, group string, several bool) table {
+	names := slices.Clone(t.Head)
+	for i, name := range names {
+		switch name {
+		case "arm", "node", "by":
+		case "causes":
+			names[i] = "*" + name
+		default:
+			names[i] = "#" + name
+		}
+	}
+	title := t.Title
+	if several {
+		title += ", " + group
+	}
+	return table{Title: title, Note: t.Note, Head: columns(names...), Rows: t.Rows}
 }
 
 func roundSecond(ns int64) int64 { return (ns + 5e7) / 1e8 * 1e8 }

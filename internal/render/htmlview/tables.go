@@ -27,17 +27,23 @@ type table struct {
 	Folded bool
 }
 
-// column is one heading; numbers stand to the right.
+// column is one heading; numbers stand to the right, sentences need room.
 type column struct {
-	Name   string
-	Number bool
+	Name string
+	// Class is n for numbers, wide for sentences.
+	Class string
 }
 
 func columns(names ...string) []column {
 	list := make([]column, len(names))
 	for i, n := range names {
-		name, number := strings.CutPrefix(n, "#")
-		list[i] = column{name, number}
+		list[i] = column{Name: strings.TrimLeft(n, "#*")}
+		switch {
+		case strings.HasPrefix(n, "#"):
+			list[i].Class = "n"
+		case strings.HasPrefix(n, "*"):
+			list[i].Class = "wide"
+		}
 	}
 	return list
 }
@@ -46,7 +52,7 @@ func columns(names ...string) []column {
 const maxPlainRows = 100
 
 func tablesOf(r record.Record) []table {
-	list := []table{outcomesTable(r), causesTable(r), latencyTable(r), answersTable(r), failuresTable(r), flowsTable(r), windowsTable(r), eventsTable(r)}
+	list := []table{outcomesTable(r), causesTable(r), latencyTable(r), answersTable(r), failuresTable(r), flowsTable(r), endingsTable(r), windowsTable(r), eventsTable(r)}
 	return slices.DeleteFunc(list, func(t table) bool { return len(t.Rows) == 0 })
 }
 
@@ -74,7 +80,7 @@ const maxCauses = 12
 
 // causesTable counts causes by kind and by what their sentences say apart from their numbers.
 func causesTable(r record.Record) table {
-	t := table{ID: "causes", Title: "Why", Head: columns("#count", "cause", "what happened", "events")}
+	t := table{ID: "causes", Title: "Why", Head: columns("#count", "cause", "*what happened", "events")}
 	type reason struct{ kind, form string }
 	counts, first := map[reason]int{}, map[reason]*record.Cause{}
 	var order []reason
@@ -235,7 +241,7 @@ func answersTable(r record.Record) table {
 }
 
 func failuresTable(r record.Record) table {
-	t := table{ID: "failures", Title: "Requests that failed", Head: columns("#ended", "#due", "outcome", "phase", "connection", "instance", "#user", "error", "cause")}
+	t := table{ID: "failures", Title: "Requests that failed", Head: columns("#ended", "#due", "outcome", "phase", "connection", "instance", "#user", "error", "*cause")}
 	for i, f := range r.Failures {
 		if i == maxPlainRows {
 			t.More = fmt.Sprintf("%s of %s are shown here.", figure.Count(maxPlainRows), figure.Count(int64(len(r.Failures))))
@@ -271,17 +277,18 @@ func errorText(f record.Failure) string {
 }
 
 func flowsTable(r record.Record) table {
-	t := table{ID: "flows", Title: "Flows", Head: columns("flow", "outcome", "mechanism", "#ended", "#last sign of life", "first instance", "last instance", "cause")}
+	t := table{ID: "flows", Title: "Flows", Head: columns("flow", "outcome", "mechanism", "#ended", "#last sign of life", "first instance", "last instance", "*cause")}
 	for i, f := range r.Flows {
 		if i == maxPlainRows {
 			t.More = fmt.Sprintf("%s of %s are shown here.", figure.Count(maxPlainRows), figure.Count(int64(len(r.Flows))))
 			break
 		}
 		ended, after := page.NotMeasured, page.NotMeasured
-		if f.EndedTNs != nil {
-			ended = figure.Precise(*f.EndedTNs, *f.EndedTNs) + page.Uncertainty(f.UncertaintyNs)
-		} else if f.Outcome == record.Survived {
+		switch {
+		case f.Outcome == record.Survived:
 			ended = "alive at the end"
+		case f.Outcome != record.NotMeasured && f.EndedTNs != nil: // of one that was not measured it is when nobody looked any more
+			ended = figure.Precise(*f.EndedTNs, *f.EndedTNs) + page.Uncertainty(f.UncertaintyNs)
 		}
 		if f.EndedAfterTNs != nil {
 			after = figure.Precise(*f.EndedAfterTNs, *f.EndedAfterTNs)
@@ -302,14 +309,34 @@ func named(s *string) string {
 	return *s
 }
 
+// endingsTable tells how each Pod that was ended came to its end, and what its grace period was used for.
+func endingsTable(r record.Record) table {
+	t := table{ID: "endings", Title: "How Pods ended", Head: columns("*Pod", "*what happened")}
+	list, _ := page.Endings(r, true)
+	for i, e := range list {
+		if i == maxPlainRows {
+			t.More = figure.Plural(len(list)-i, "more Pod") + " in the record."
+			break
+		}
+		for k, line := range e.Lines {
+			head := ""
+			if k == 0 {
+				head = e.Head
+			}
+			t.Rows = append(t.Rows, []string{head, line})
+		}
+	}
+	return t
+}
+
 func windowsTable(r record.Record) table {
-	t := table{ID: "windows", Title: "Windows", Note: "≤ at most, ≥ at least, ~ either way: an end is a receipt of news.", Head: columns("window", "#length", "from", "to", "events"), Folded: r.IsTest()}
+	t := table{ID: "windows", Title: "Windows", Note: "≤ at most, ≥ at least, ~ either way: an end is a receipt of news.", Head: columns("window", "#length", "from", "to", "*events, or why not"), Folded: r.IsTest()}
 	defs := map[string]record.WindowDef{}
 	for _, d := range record.WindowDefs() {
 		defs[d.Name] = d
 	}
 	for _, w := range r.Windows {
-		length, ids := page.NotMeasured+": "+w.Why, ""
+		length, ids := page.NotMeasured, w.Why
 		if w.Ns != nil {
 			length = page.Sign(w.Bound) + figure.Nanoseconds(*w.Ns) + page.Uncertainty(w.UncertaintyNs)
 			ids = fmt.Sprintf("#%d #%d", w.FromEvent, w.ToEvent)
@@ -321,7 +348,7 @@ func windowsTable(r record.Record) table {
 }
 
 func eventsTable(r record.Record) table {
-	t := table{ID: "events", Title: "Events", Head: columns("#id", "#time", "source", "kind", "subject", "node", "detail"), Folded: true}
+	t := table{ID: "events", Title: "Events", Head: columns("#id", "#time", "source", "kind", "subject", "node", "*detail"), Folded: true}
 	for i, e := range r.Events {
 		if i == maxPlainRows {
 			t.More = fmt.Sprintf("%s of %s are shown here.", figure.Count(maxPlainRows), figure.Count(int64(len(r.Events))))

@@ -38,9 +38,9 @@ type trialView struct {
 	// Lanes and Curves are drawings for print, and for where no script runs.
 	Lanes  *drawing
 	Curves []drawing
-	// Cut says what the timeline leaves out; empty for nothing.
-	Cut    string
-	island []byte
+	// Kept says what of the requests the record holds one by one; empty without any. Cut says what the timeline leaves out; empty for nothing.
+	Kept, Cut string
+	island    string
 }
 
 // fact is a name and its value.
@@ -92,7 +92,7 @@ func trialOf(i int, r record.Record) (trialView, error) {
 		Verdict: verdictOf(r), Tiles: tilesOf(r), Tested: testedOf(r), Doubts: doubtsOf(r), Notes: r.Notes, Sound: soundOf(r),
 	}
 	m := modelOf(r)
-	t.Cut = m.cut
+	t.Kept, t.Cut = keptOf(r), m.cut
 	t.Tables = tablesOf(r)
 	t.Lanes, t.Curves = m.drawing(), curvesOf(r, m.view)
 	var err error

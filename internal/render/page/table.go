@@ -17,7 +17,8 @@ type Table struct {
 	Paint func(k Ink, head, cell, s string) string
 }
 
-// Terminal writes the table after an empty line; one that is too wide has its cells broken.
+// Terminal writes the table after an empty line; one that is too wide has its cells broken, then, below DefaultWidth, long names in its first
+// column cut, and where that is not enough each row becomes a list.
 func (t Table) Terminal(b *strings.Builder, k Ink, width int) {
 	fmt.Fprintf(b, "\n%s\n", k.Bold(t.Title))
 	for _, line := range Wrap(t.Note, width-len(gutter)) {
@@ -25,7 +26,20 @@ func (t Table) Terminal(b *strings.Builder, k Ink, width int) {
 	}
 	rows, widths, total := t.layout(false)
 	if total > width {
-		rows, widths, _ = t.layout(true)
+		rows, widths, total = t.layout(true)
+	}
+	switch over := total - width; {
+	case over <= 0, width >= DefaultWidth: // what is wide is no terminal as a rule, and breaks no lines
+	case widths[0]-over >= leastName:
+		widths[0] -= over
+		for _, row := range rows {
+			for l := range row[0] {
+				row[0][l] = Cut(row[0][l], widths[0])
+			}
+		}
+	default:
+		t.lists(b, k, width)
+		return
 	}
 	for r, row := range rows {
 		depth := 0
@@ -42,6 +56,26 @@ func (t Table) Terminal(b *strings.Builder, k Ink, width int) {
 				line.WriteString(gutter + t.paint(k, r, i, Pad(text, widths[i])))
 			}
 			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
+	}
+}
+
+// lists writes each row under its first cell, the others with their headings.
+func (t Table) lists(b *strings.Builder, k Ink, width int) {
+	names := 0
+	for _, h := range t.Head[1:] {
+		names = max(names, utf8.RuneCountInString(Clean(h)))
+	}
+	for r, row := range t.Rows {
+		for _, line := range Wrap(Clean(row[0]), width-len(gutter)) {
+			b.WriteString(gutter + t.paint(k, r+1, 0, line) + "\n")
+		}
+		for i, cell := range row[1:] {
+			name := Pad(Clean(t.Head[i+1]), names)
+			for _, line := range Wrap(Clean(cell), max(headWidth, width-names-3*len(gutter))) {
+				b.WriteString(gutter + gutter + k.Dim(name) + gutter + t.paint(k, r+1, i+1, line) + "\n")
+				name = Pad("", names)
+			}
 		}
 	}
 }
@@ -97,6 +131,9 @@ func lines(cells []string, stacked, head bool) [][]string {
 	}
 	return out
 }
+
+// leastName is how much of the first column's names stays at least where they are cut.
+const leastName = 20
 
 // headWidth is how wide a heading of a stacked table may be before it is broken.
 const headWidth = 11

@@ -22,7 +22,7 @@ func TestTableOnATerminal(t *testing.T) {
 			"  of\\x1bdrains   8 (7–9) of 1,000\n" +
 			"  none | at all  not measured\n",
 		// Too narrow: what ends in parentheses is broken before them, and nothing is lost of what does not.
-		30: "\nLosses\n  What was lost.\n" +
+		36: "\nLosses\n  What was lost.\n" +
 			"  arm            failed\n" +
 			"                 requests in\n" +
 			"                 all\n" +
@@ -31,6 +31,16 @@ func TestTableOnATerminal(t *testing.T) {
 			"  of\\x1bdrains   8 (7–9) of 1,000\n" +
 			"  none | at all  not\n" +
 			"                 measured\n",
+		// Too narrow for columns at all: each row is a list.
+		24: "\nLosses\n  What was lost.\n" +
+			"  exits\n" +
+			"    failed requests in all  8 (7–9)\n" +
+			"  of\\x1bdrains\n" +
+			"    failed requests in all  8 (7–9) of\n" +
+			"                            1,000\n" +
+			"  none | at all\n" +
+			"    failed requests in all  not\n" +
+			"                            measured\n",
 	} {
 		var b strings.Builder
 		sample().Terminal(&b, Ink{}, width)

@@ -3,7 +3,6 @@ package testview
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +175,9 @@ func requestsNote(r record.Record) string {
 		parts = append(parts, figure.Plural(int(q.Reconnects), "kept connection")+" ended between two requests and opened again")
 	}
 	if c := causes(r); c != "" {
+		if len(r.Agents) == 0 && strings.Contains(c, "unattributed") {
+			c += ", as no node's agent was there"
+		}
 		parts = append(parts, "why: "+c)
 	}
 	return strings.Join(parts, "; ") + "."
@@ -213,12 +215,7 @@ func causes(r record.Record) string {
 			counts[f.Cause.Kind]++
 		}
 	}
-	kinds := slices.Sorted(maps.Keys(counts))
-	slices.SortStableFunc(kinds, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
-	for i, k := range kinds {
-		kinds[i] = figure.Count(int64(counts[k])) + " " + k
-	}
-	return strings.Join(kinds, ", ")
+	return figure.Counts(counts)
 }
 
 // latency is the table of latencies by phase.

@@ -13,7 +13,7 @@ import (
 func TestGoldens(t *testing.T) {
 	const budget = "failed=0,users=0,p99=500ms"
 	failing, passing, doubtful := judged(t, lossy(), budget), judged(t, clean(), budget), broken(t)
-	control := judged(t, records.Baseline(), budget)
+	control, watched := judged(t, records.Baseline(), budget), judged(t, records.RolloutWatched(), budget)
 	summary := func(r record.Record, o render.Opts) func(io.Writer) error {
 		return func(w io.Writer) error { return Summary(w, in(r), o) }
 	}
@@ -25,6 +25,8 @@ func TestGoldens(t *testing.T) {
 		"clean.txt":         summary(passing, render.Opts{}),
 		"baseline.txt":      summary(control, render.Opts{}),
 		"broken.txt":        summary(doubtful, render.Opts{}),
+		"watched.txt":       summary(watched, render.Opts{}),
+		"watched-80.txt":    summary(watched, render.Opts{Width: 80}),
 		"lossy.md":          func(w io.Writer) error { return Markdown(w, in(failing)) },
 		"broken.md":         func(w io.Writer) error { return Markdown(w, in(doubtful)) },
 		"lossy.xml":         func(w io.Writer) error { return JUnit(w, in(failing)) },

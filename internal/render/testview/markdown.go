@@ -30,7 +30,7 @@ func Markdown(w io.Writer, in render.Input) error {
 		moments = append(moments, m.Sentence)
 	}
 	items(&b, "Worst moments", moments)
-	causes, _ := causesOf(r)
+	causes := render.CauseTexts(r)
 	items(&b, "Causes", causes)
 	items(&b, "Trust", doubts(r))
 	if in.Path != "" {

@@ -29,7 +29,9 @@ func Matrix(w io.Writer, inputs []render.Input, o render.Opts) error {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "%s\n%s\n", k.Bold(g.Title), k.Dim(groupLine(g)))
-		matrix(g).Terminal(&b, k, width)
+		for _, t := range tablesOf(g) {
+			t.Terminal(&b, k, width)
+		}
 		b.WriteString("\n")
 		for _, line := range page.Wrap(matrixLegend, width) {
 			b.WriteString(k.Dim(line) + "\n")
@@ -51,11 +53,18 @@ func MatrixMarkdown(w io.Writer, inputs []render.Input) error {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "## %s\n\n%s.\n", page.Markdown(g.Title), page.Markdown(groupLine(g)))
-		matrix(g).Markdown(&b)
+		for _, t := range tablesOf(g) {
+			t.Markdown(&b)
+		}
 		fmt.Fprintf(&b, "\n%s\n", matrixLegend)
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// tablesOf are a group's tables.
+func tablesOf(g render.Group) []page.Table {
+	return append([]page.Table{matrix(g)}, render.EvidenceTables(g.Arms)...)
 }
 
 const matrixLegend = spreadNote + ". Counted from the trigger on. worst outcome: the commonest kind of failure, with its part of all failures of the arm. " +

@@ -38,6 +38,7 @@ func TestTerminalFitsItsWidth(t *testing.T) {
 		o := render.Opts{Width: width}
 		for name, write := range map[string]func(io.Writer) error{
 			"lossy":      func(w io.Writer) error { return Summary(w, in(judged(t, lossy(), "")), o) },
+			"watched":    func(w io.Writer) error { return Summary(w, in(judged(t, records.RolloutWatched(), "")), o) },
 			"verbose":    func(w io.Writer) error { return Summary(w, in(broken(t)), render.Opts{Width: width, Verbose: true}) },
 			"comparison": func(w io.Writer) error { return Comparison(w, comparison(t), o) },
 			"matrix":     func(w io.Writer) error { return Matrix(w, set(t), o) },
@@ -126,7 +127,7 @@ func hostile(t *testing.T, r record.Record) record.Record {
 
 func TestHostileRecordsStayText(t *testing.T) {
 	r := hostile(t, broken(t))
-	whole := hostile(t, judged(t, lossy(), ""))
+	whole := hostile(t, judged(t, records.RolloutWatched(), ""))
 	whole.Completeness = record.Complete
 	path := render.Input{Path: "out" + attack, Record: r}
 	c, err := verdict.Compare([]record.Record{whole}, []record.Record{whole})

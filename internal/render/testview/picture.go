@@ -52,10 +52,8 @@ func axisFor(r record.Record, s record.Series, columns int) page.Axis {
 		}
 	}
 	for _, m := range marks {
-		for _, e := range r.Events {
-			if m.takes(e) {
-				last = max(last, e.TNs)
-			}
+		for _, e := range m.events(r) {
+			last = max(last, e.TNs)
 		}
 	}
 	to := end
@@ -149,16 +147,33 @@ var marks = []mark{
 // takes events from the trigger on only: the lane tells what it set in motion.
 func (m mark) takes(e record.Event) bool { return e.Kind == m.kind && e.TNs >= 0 }
 
+// events gives those of the lane. A container's exit is the kernel's own where an agent saw it, not the news of it, which comes some time later.
+func (m mark) events(r record.Record) (list []record.Event) {
+	exits, told := map[int]bool{}, map[string]bool{}
+	if m.kind == record.ContainerExited {
+		for _, t := range r.Terminations {
+			for _, c := range t.Containers {
+				if c.Exit.TNs != nil {
+					exits[c.Exit.Event], told[t.UID] = true, true
+				}
+			}
+		}
+	}
+	for _, e := range r.Events {
+		if m.takes(e) && !told[e.PodUID] || exits[e.ID] && e.TNs >= 0 {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // lane marks each event; more than one in a column are counted.
 func (m mark) lane(r record.Record, a page.Axis) (l lane, some bool) {
 	counts := make([]int, a.Columns)
 	n := 0
 	var first, last int64
 	upper := ""
-	for _, e := range r.Events {
-		if !m.takes(e) {
-			continue
-		}
+	for _, e := range m.events(r) {
 		if e.Bound == record.Upper {
 			upper = "≤ "
 		}

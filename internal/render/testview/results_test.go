@@ -8,30 +8,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
-const (
-	resultsPage = "../../../docs/results.md"
-	endOfTables = "<!-- end -->"
-)
+const endOfTables = "<!-- end -->"
 
-// published are the folders of results/requests, each with the mark after which its table stands on the page.
-var published = map[string]string{
-	"<!-- made by: drainproof report results/requests/inflight -o markdown -->\n":   "inflight",
-	"<!-- made by: drainproof report results/requests/keepalive -o markdown -->\n":  "keepalive",
-	"<!-- made by: drainproof report results/requests/slow-start -o markdown -->\n": "slow-start",
+// published are the folders of results whose tables stand on the page, each after the mark that says how they are made. What has evidence is explained
+// again, by the rules of now.
+var published = []string{"requests/inflight", "requests/keepalive", "requests/slow-start", "evidence/dead-endpoint"}
+
+func explained(name string) bool {
+	return strings.HasPrefix(name, "evidence/") || strings.HasPrefix(name, "servers")
 }
 
-const blastMark = "<!-- the cells of: drainproof report results/requests/blast-radius -->\n"
+const (
+	blastMark  = "<!-- the cells of: drainproof report results/requests/blast-radius -->\n"
+	causesMark = "<!-- the causes of: drainproof report --explain-again results/evidence/blast-radius-causes -->\n"
+)
 
+// publishedSet reads the records below a folder of results, each of which is whole.
 func publishedSet(t *testing.T, name string) []render.Input {
 	t.Helper()
-	paths, err := record.Find("../../../results/requests/" + name)
+	paths, err := record.Find("../../../results/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +45,9 @@ func publishedSet(t *testing.T, name string) []render.Input {
 		if problems := record.Validate(rec); len(problems) > 0 || rec.Completeness != record.Complete {
 			t.Errorf("%s: %s %v", p, rec.Completeness, problems)
 		}
+		if explained(name) {
+			explain.Record(&rec)
+		}
 		in = append(in, render.Input{Path: strings.TrimPrefix(p, "../../../"), Record: rec})
 	}
 	return in
@@ -51,37 +55,30 @@ func publishedSet(t *testing.T, name string) []render.Input {
 
 // TestResultsPageHoldsThePublishedTests: each table of tests on the page is exactly what the published records give.
 func TestResultsPageHoldsThePublishedTests(t *testing.T) {
-	page, err := os.ReadFile(resultsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(page)
-	put := func(mark, table string) {
-		before, rest, found := strings.Cut(want, mark)
-		_, after, ended := strings.Cut(rest, endOfTables)
-		if !found || !ended {
-			t.Fatalf("docs/results.md has no place for %s", mark)
-		}
-		want = before + mark + table + endOfTables + after
-	}
-	for mark, name := range published {
+	page := testkit.ReadPage(t, "../../../docs/results.md")
+	for _, name := range published {
 		var b bytes.Buffer
 		if err := MatrixMarkdown(&b, publishedSet(t, name)); err != nil {
 			t.Fatal(err)
 		}
-		put(mark, b.String())
-	}
-	put(blastMark, blastCells(t, publishedSet(t, "blast-radius")))
-	if want == string(page) {
-		return
-	}
-	if testkit.Updating() {
-		if err := os.WriteFile(resultsPage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+		again := ""
+		if explained(name) {
+			again = "--explain-again "
 		}
-		return
+		page.Put(t, "<!-- made by: drainproof report "+again+"results/"+name+" -o markdown -->\n", endOfTables, b.String())
 	}
-	t.Errorf("the tables in docs/results.md are not what results/requests gives; make update writes them (-page +records):\n%s", cmp.Diff(string(page), want))
+	var b bytes.Buffer
+	if err := MatrixMarkdown(&b, publishedSet(t, "evidence/blast-radius-causes")); err != nil {
+		t.Fatal(err)
+	}
+	_, causes, found := strings.Cut(b.String(), "### Causes\n")
+	causes, _, ended := strings.Cut(causes, "### ")
+	if !found || !ended {
+		t.Fatal("the report tells no causes")
+	}
+	page.Put(t, causesMark, endOfTables, causes)
+	page.Put(t, blastMark, endOfTables, blastCells(t, publishedSet(t, "requests/blast-radius")))
+	page.Hold(t)
 }
 
 // blastCells sets the arms of the blast-radius experiment in rows by what is done to the workload and how it shuts down, and in columns by the
@@ -129,4 +126,29 @@ func blastCells(t *testing.T, set []render.Input) string {
 		t.Errorf("arms that have no cell: %v", left)
 	}
 	return b.String()
+}
+
+// TestReadmeShowsACause: the cause that README.md shows is what that record gives.
+func TestReadmeShowsACause(t *testing.T) {
+	const path = "results/evidence/dead-endpoint/sleep-0/repeat-01"
+	rec, err := record.Read("../../../" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Summary(&b, render.Input{Path: path, Record: rec}, render.Opts{}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "`drainproof report "+path+"`):\n\n```\n")
+	shown, _, ended := strings.Cut(rest, "```\n")
+	if !found || !ended || strings.Count(shown, "\n") < 2 {
+		t.Fatal("README.md shows no cause of " + path)
+	}
+	if !strings.Contains(b.String(), shown) {
+		t.Errorf("README.md shows\n%s\nand the record gives\n%s", shown, &b)
+	}
 }

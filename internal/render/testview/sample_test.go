@@ -16,7 +16,7 @@ import (
 	"github.com/drainproof/drainproof/internal/verdict"
 )
 
-// judged gives a sample the causes and the verdict that the product gives it now.
+// judged gives a sample the causes, the terminations and the verdict that the product gives it now.
 func judged(t testing.TB, r record.Record, budget string) record.Record {
 	t.Helper()
 	b, err := verdict.Parse(budget)
@@ -24,7 +24,7 @@ func judged(t testing.TB, r record.Record, budget string) record.Record {
 		t.Fatal(err)
 	}
 	r.Failures = slices.Clone(r.Failures)
-	explain.Attribute(&r)
+	explain.Record(&r)
 	r.Verdict = new(verdict.Judge(b, r))
 	return r
 }
@@ -131,7 +131,7 @@ func written(t testing.TB, write func(w io.Writer) error) []byte {
 
 // What the causes and the verdict add is sound.
 func TestJudgedSamplesAreValid(t *testing.T) {
-	for _, s := range records.Tests() {
+	for _, s := range append(records.Tests(), records.Sample{Name: "rollout-watched", Record: records.RolloutWatched()}) {
 		for _, budget := range []string{"", "failed=0,users=0,p99=500ms", "failed=9,users-share=50%", "p99=1ns"} {
 			if problems := record.Validate(judged(t, s.Record, budget)); len(problems) > 0 {
 				t.Errorf("%s under %q: %v", s.Name, budget, problems)

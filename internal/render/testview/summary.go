@@ -13,7 +13,7 @@ import (
 )
 
 // Summary writes one test for a terminal, on one screen: the verdict, what was tested, how requests ended, their latency, the course over time,
-// the worst moments, who answered, what is missing, and where the record is. Verbose shows every row and every failure. The error is that of w.
+// the worst moments, causes, how Pods ended, who answered, what is missing, and where the record is. Verbose shows every row and every failure. The error is that of w.
 func Summary(w io.Writer, in render.Input, o render.Opts) error {
 	s := &sheet{r: in.Record, o: o, k: page.Ink{On: o.Color}, width: page.Columns(o.Width)}
 	s.headline()
@@ -22,6 +22,7 @@ func Summary(w io.Writer, in render.Input, o render.Opts) error {
 	s.picture()
 	s.moments()
 	s.causes()
+	s.endings()
 	s.table(answers(s.r, o.Verbose))
 	if o.Verbose {
 		s.failures()

@@ -1,25 +1,52 @@
-// The record as the page carries it: columns of numbers, texts by index.
+// The record as the page carries it: texts by index, and vectors of numbers, all of it packed.
+
+// unpack gives the data of a trial: the length of its JSON, the JSON, and the vectors that it names.
+async function unpack(trial) {
+  const text = [...document.querySelectorAll(`script[data-of="${trial}"]`)].map((s) => s.textContent).join("");
+  const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const all = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  const length = Number(new DataView(all).getBigUint64(0, true)), begin = 8 + Math.ceil(length / 8) * 8;
+  const raw = JSON.parse(new TextDecoder().decode(new Uint8Array(all, 8, length)));
+  for (const part of [raw.events, raw.failures]) {
+    for (const [name, v] of Object.entries(part)) if (Object.hasOwn(v, "at")) part[name] = vector(v, all, begin, part.n);
+  }
+  return raw;
+}
+
+const NUMBERS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array };
+
+// vector gives a function of the index, which reads the numbers where they stand.
+function vector(v, bytes, begin, n) {
+  if (v.all) {
+    const one = v.one ?? null;
+    return () => one;
+  }
+  const list = new NUMBERS[v.type](bytes, begin + v.at, n);
+  if (!v.null) return (i) => list[i];
+  return v.type === "f64" ? (i) => (Number.isNaN(list[i]) ? null : list[i]) : (i) => (list[i] === 0 ? null : list[i] - 1);
+}
 
 class Data {
   constructor(raw) {
     Object.assign(this, raw);
     this.text = (i) => this.strings[i];
+    const n = this.failureCount = raw.failures.n;
     this.eventCount = raw.events.n;
-    this.failureCount = raw.failures.n;
-    // A column is a list, or one value for all.
-    const read = (column) => (Array.isArray(column) ? (i) => column[i] : () => column);
-    const all = (columns) => Object.fromEntries(Object.entries(columns).map(([k, v]) => [k, read(v)]));
-    this.e = all(raw.events);
-    this.f = all(raw.failures);
     this.causes = raw.failures.causes;
+    this.e = raw.events;
+    this.f = raw.failures;
+    const ends = new Float64Array(n), since = this.f.t;
+    for (let i = 0, t = 0; i < n; i++) ends[i] = t += since(i);
+    this.f.t = (i) => ends[i];
     this.byID = new Map();
     for (let i = 0; i < this.eventCount; i++) this.byID.set(this.e.id(i), i);
-    this.byOutcome = new Map();
-    for (let i = 0; i < this.failureCount; i++) {
-      const o = this.text(this.f.outcome(i));
-      if (!this.byOutcome.has(o)) this.byOutcome.set(o, []);
-      this.byOutcome.get(o).push(i);
+    const lanes = new Map();
+    for (let i = 0; i < n; i++) {
+      const o = this.f.outcome(i), list = lanes.get(o);
+      if (list) list.push(i);
+      else lanes.set(o, [i]);
     }
+    this.byOutcome = new Map([...lanes].map(([o, list]) => [this.text(o), list]));
     // The Pods that the events of each cause are of: a refused request has no other sign of whose it was.
     this.causePods = this.causes.map((c) => new Set(c.evidence.map((id) => this.byID.get(id)).filter((i) => i !== undefined).map((i) => this.text(this.e.pod(i)))));
   }
@@ -28,7 +55,7 @@ class Data {
   sentence(i) {
     const c = this.causes[this.f.cause(i)];
     if (!c) return "";
-    const numbers = this.f.numbers(i).split(" ");
+    const numbers = this.text(this.f.numbers(i)).split(" ");
     let k = 0;
     return this.text(c.form).replace(/\u2423/g, (mark) => numbers[k++] || mark);
   }
@@ -94,7 +121,7 @@ class Data {
   aboutFlow(i) {
     const f = this.flows[i];
     const pairs = [
-      ["opened", precise(f.opened)], ["ended", f.ended === null ? (f.outcome === "survived" ? "alive at the end" : NOT_MEASURED) : moment(f.ended, "exact", f.uncertainty)],
+      ["opened", precise(f.opened)], ["ended", f.outcome === "not-measured" ? NOT_MEASURED : f.ended === null ? (f.outcome === "survived" ? "alive at the end" : NOT_MEASURED) : moment(f.ended, "exact", f.uncertainty)],
       ["last sign of life", precise(f.after)], ["first answered by", f.first || "not known"], ["last answered by", f.last || "not known"],
       ["heartbeats", `${count(f.sent)} sent, ${count(f.answered)} answered`], ["raw end", [f.end, f.errno].filter(Boolean).join(", ")], ["from", f.local], ["to", f.remote],
     ];

@@ -1,12 +1,8 @@
 // The lanes: where each stands, what it draws, and what lies under a point.
 
 const GROUP = 30, GAP = 7;
-const LOUD = {
-  "probe-sigterm": "SIGTERM", "signal-sent": "signal", "container-exited": "exited", "process-exited": "exited", "pod-removed": "gone", "endpoint-removed": "removed",
-  "process-killed": "SIGKILL", "listener-closed": "listener closed", "probe-listener-closed": "listener closed", "trigger-sent": "trigger", "trigger-accepted": "accepted",
-  "observe-ended": "end", "interrupted": "interrupted", "trigger-failed": "trigger failed", "rule-rejects": "rejects",
-};
-
+// Up to FEW failures in sight are drawn each and exactly; more in spots of so many pixels. Up to MANY in a lane show how long they waited.
+const FEW = 400, MANY = 5000, SPOT = 2;
 function laneHeight(lane) {
   const between = (low, v, high) => Math.max(low, Math.min(v, high));
   switch (lane.kind) {
@@ -105,15 +101,9 @@ class Lanes {
 
   nearestFailure(lane, x, y, scale) {
     const list = this.data.byOutcome.get(lane.outcome) || [];
-    const from = scale.t(x - 6), to = scale.t(x + 6);
-    let low = 0, high = list.length;
-    while (low < high) {
-      const mid = (low + high) >> 1;
-      if (this.data.f.t(list[mid]) < from) low = mid + 1;
-      else high = mid;
-    }
+    const [from, to] = this.inView(list, [scale.t(x - 6), scale.t(x + 6)]);
     let best = null, near = Infinity;
-    for (let k = low; k < list.length && this.data.f.t(list[k]) <= to; k++) {
+    for (let k = from; k < to; k++) {
       const i = list[k];
       if (!this.filter.failure(i)) continue;
       const d = Math.abs(scale.x(this.data.f.t(i)) - x) + 0.5 * Math.abs(this.failureY(lane, i) + 1 - y);
@@ -144,6 +134,7 @@ class Lanes {
 
   // draw paints the lanes between two heights; lit are the events to point out.
   draw(g, ink, scale, top, bottom, lit) {
+    this.marks = 0;
     for (const l of this.shown) {
       if (l.y + l.h < top || l.y > bottom) continue;
       g.fillStyle = ink.bed;
@@ -189,29 +180,60 @@ class Lanes {
     }
   }
 
-  // Failures that fall on one spot are drawn once: a hundred thousand cost what the pixels cost.
+  // inView gives where the failures in sight begin and end among those of a lane, which are in order of time.
+  inView(list, view) {
+    const first = (t) => {
+      let low = 0, high = list.length;
+      while (low < high) {
+        const mid = (low + high) >> 1;
+        if (this.data.f.t(list[mid]) < t) low = mid + 1;
+        else high = mid;
+      }
+      return low;
+    };
+    return [first(view[0]), first(view[1] + 1)];
+  }
+
+  // A few failures are drawn each. Of many those that fall on one spot are one: a hundred thousand cost what the pixels cost.
   drawFailures(g, ink, scale, l) {
-    const list = this.data.byOutcome.get(l.outcome) || [], f = this.data.f;
-    const few = list.length <= 400, rowHeight = Math.max(few ? 5 : 2.5, l.h / l.rows - 0.5), wide = Math.ceil(scale.right - scale.left) + 1;
-    const seen = new Uint8Array(wide * (Math.ceil(l.h) + 1));
-    const waits = list.length <= 5000;
-    if (waits) {
-      g.fillStyle = ink.wait;
-      for (const i of list) {
-        if (!this.filter.failure(i)) continue;
-        const from = Math.max(scale.left, scale.x(f.t(i) - f.waited(i))), to = Math.min(scale.right, scale.x(f.t(i)));
-        if (to - from > 3) g.fillRect(from, this.failureY(l, i) + rowHeight / 2 - 0.5, to - from, 1);
+    const list = this.data.byOutcome.get(l.outcome) || [], f = this.data.f, [from, to] = this.inView(list, scale.view);
+    const height = Math.max(to - from <= FEW ? 5 : 2.5, l.h / l.rows - 0.5), top = (i) => Math.min(this.failureY(l, i), l.y + l.h - height);
+    if (list.length <= MANY) this.drawWaits(g, ink, scale, l, list, height);
+    g.fillStyle = ink.fail;
+    if (to - from <= FEW) {
+      for (let k = from; k < to; k++) {
+        const i = list[k];
+        if (this.filter.failure(i)) this.mark(g, scale.x(f.t(i)) - 1.75, top(i), 3.5, height);
+      }
+      return;
+    }
+    const columns = Math.ceil((scale.right - scale.left) / SPOT) + 1, rows = Math.ceil(l.h), tall = Math.ceil(height), seen = new Uint8Array(columns * (rows + tall));
+    for (let k = from; k < to; k++) {
+      const i = list[k], spot = Math.floor((scale.x(f.t(i)) - scale.left) / SPOT) * (rows + tall) + Math.floor(top(i) - l.y);
+      if (this.filter.failure(i)) seen.fill(1, spot, spot + tall);
+    }
+    for (let c = 0; c < columns; c++) {
+      for (let y = 0; y < rows; y++) {
+        const begin = y;
+        while (seen[c * (rows + tall) + y]) y++;
+        if (y > begin) this.mark(g, scale.left + c * SPOT, l.y + begin, SPOT + 0.5, y - begin);
       }
     }
-    g.fillStyle = ink.fail;
+  }
+
+  // drawWaits draws a line from when each was due to its end, where that is long enough to be seen.
+  drawWaits(g, ink, scale, l, list, height) {
+    const f = this.data.f;
+    g.fillStyle = ink.wait;
     for (const i of list) {
-      const x = scale.x(f.t(i));
-      if (x < scale.left || x > scale.right) continue;
-      const y = this.failureY(l, i), spot = Math.floor(y - l.y) * wide + Math.floor(x - scale.left);
-      if (seen[spot] || !this.filter.failure(i)) continue;
-      seen[spot] = 1;
-      g.fillRect(x - (few ? 1.75 : 1.25), Math.min(y, l.y + l.h - rowHeight), few ? 3.5 : 2.5, rowHeight);
+      const from = Math.max(scale.left, scale.x(f.t(i) - f.waited(i))), to = Math.min(scale.right, scale.x(f.t(i)));
+      if (to - from > 3 && this.filter.failure(i)) this.mark(g, from, this.failureY(l, i) + height / 2 - 0.5, to - from, 1);
     }
+  }
+
+  mark(g, x, y, w, h) {
+    this.marks++;
+    g.fillRect(x, y, w, h);
   }
 
   drawBars(g, ink, scale, l) {
@@ -225,7 +247,10 @@ class Lanes {
       g.fillRect(from, y, Math.max(to - from, 1), h);
       if (!rows || (b[5] >= 0 && b[2] !== "alive")) {
         g.fillStyle = colours.edge;
-        if (b[0] !== null && scale.x(b[0]) >= scale.left) g.fillRect(from - (rows ? 1.5 : 0), y, rows ? 4 : 2, h);
+        if (b[0] !== null && scale.x(b[0]) >= scale.left) {
+          g.fillRect(from - (rows ? 1.5 : 0), y, rows ? 4 : 2, h);
+          free.taken.push([from, from + 2]);
+        }
       }
       if (!rows) states.push([from + 6, to - 4, shortState(b[2])]);
     }
@@ -241,12 +266,12 @@ class Lanes {
     for (const i of l.marks) {
       const x = scale.x(e.t(i));
       if (x < scale.left - 1 || x > scale.right + 1 || !this.filter.event(i)) continue;
-      const word = LOUD[this.data.text(e.kind(i))];
-      if (word) loud.push([i, x, word]);
+      const word = this.data.text(e.word(i));
+      if (word) loud.push([x, word]);
       else if (x - last >= 1) {
         last = x;
         g.fillStyle = ink.quiet;
-        g.fillRect(x - 0.5, l.y + l.h - 5, 1.5, 5);
+        g.fillRect(x - 0.5, l.y + l.h - 3, 1.5, 3);
       }
       if (e.not_before(i) !== null) {
         const from = scale.x(e.not_before(i));
@@ -254,15 +279,12 @@ class Lanes {
         if (x - from > 2) g.fillRect(from, l.y + l.h / 2, x - from, 1);
       }
     }
-    for (const [, x] of loud) {
+    for (const [x] of loud) {
       g.fillStyle = ink.ink;
       g.fillRect(x - 0.75, l.y - 2, 1.5, l.h + 4);
       free.taken.push([x - 1, x + 1]);
     }
-    for (const [i, x, word] of loud) {
-      const exit = /(?:^|, )exit_code (-?\d+)/.exec(this.data.text(e.detail(i)));
-      free.beside(x, word === "exited" && exit ? "exit " + exit[1] : word, ink.ink);
-    }
+    free.besides(loud, ink.ink);
   }
 }
 
@@ -284,10 +306,23 @@ class Words {
     this.g.fillText(text, from, this.y);
   }
 
-  // beside writes to the right of x, or else to its left.
-  beside(x, text, colour) {
+  // besides writes words to the right of their marks, or else to the left. Marks that leave no room between them have their words together.
+  besides(marks, colour) {
+    for (let k = 0; k < marks.length; k++) {
+      const [first] = marks[k], texts = [];
+      let last = first;
+      for (; ; k++) {
+        texts.push(marks[k][1]);
+        last = marks[k][0];
+        if (k + 1 === marks.length || marks[k + 1][0] - last > this.g.measureText(marks[k][1]).width + 10) break;
+      }
+      this.beside(first, last, [...new Set(texts)].join(", "), colour);
+    }
+  }
+
+  beside(first, last, text, colour) {
     const w = this.g.measureText(text).width;
-    for (const from of [x + 4, x - 4 - w]) {
+    for (const from of [last + 4, first - 4 - w]) {
       if (this.free(from, from + w)) return this.put(from, from + w, text, colour);
     }
     return undefined;

@@ -7,28 +7,39 @@ class LongTable {
   constructor(box, { label, columns, pick }) {
     this.columns = columns;
     this.pick = pick;
-    this.rows = [];
+    this.rows = null;
     this.body = make("tbody");
     this.table = make("table.long", { "aria-label": label },
       make("thead", {}, make("tr", {}, ...columns.map((c) => make("th" + (c.number ? ".n" : ""), { scope: "col" }, c.name)))), this.body);
-    for (const [k, c] of columns.entries()) this.table.rows[0].cells[k].style.width = c.width;
+    for (const [k, c] of columns.entries()) this.table.rows[0].cells[k].style.width = c.wide;
     this.scroller = make("div.scroll.tall", { tabindex: 0, role: "region", "aria-label": label, onscroll: () => this.draw() }, this.table);
     this.note = make("p.more", { role: "status" });
     box.replaceChildren(this.scroller, this.note);
+    // Nobody waits for rows that are out of sight.
+    new IntersectionObserver((seen, observer) => {
+      if (!seen.some((s) => s.isIntersecting)) return;
+      observer.disconnect();
+      this.seen = true;
+      this.draw();
+    }, { rootMargin: "300px" }).observe(this.scroller);
   }
 
+  // set shows those rows of all, or all of them.
   set(rows, total, noun) {
     this.rows = rows;
-    this.table.setAttribute("aria-rowcount", rows.length + 1);
-    this.note.textContent = rows.length === total ? `${count(total)} ${noun}` : `${count(rows.length)} of ${count(total)} ${noun}: the filter hides the others`;
+    this.length = rows ? rows.length : total;
+    this.table.setAttribute("aria-rowcount", this.length + 1);
+    this.note.textContent = this.length === total ? `${count(total)} ${noun}` : `${count(this.length)} of ${count(total)} ${noun}: the filter hides the others`;
+    this.scroller.style.minHeight = Math.min(this.length + 1, 12) * ROW + 2 + "px";
     this.first = -1;
     this.draw();
   }
 
   draw() {
+    if (!this.seen) return;
     const view = this.scroller.clientHeight || 400;
-    const first = Math.max(0, Math.min(Math.floor(this.scroller.scrollTop / ROW) - 6, this.rows.length));
-    const last = Math.min(this.rows.length, first + Math.ceil(view / ROW) + 14);
+    const first = Math.max(0, Math.min(Math.floor(this.scroller.scrollTop / ROW) - 6, this.length));
+    const last = Math.min(this.length, first + Math.ceil(view / ROW) + 14);
     if (first === this.first && last === this.last) return;
     Object.assign(this, { first, last });
     const space = (n) => {
@@ -38,12 +49,12 @@ class LongTable {
     };
     const list = first > 0 ? [space(first)] : [];
     for (let k = first; k < last; k++) list.push(this.row(k));
-    if (last < this.rows.length) list.push(space(this.rows.length - last));
+    if (last < this.length) list.push(space(this.length - last));
     this.body.replaceChildren(...list);
   }
 
   row(k) {
-    const i = this.rows[k];
+    const i = this.rows ? this.rows[k] : k;
     const cells = this.columns.map((c, n) => {
       const text = c.text(i);
       const inner = n === 0 ? make("button.link", { type: "button", onclick: (e) => { e.stopPropagation(); this.pick(i); } }, text) : text;

@@ -41,6 +41,11 @@ class Filter {
       make("option", { value: "" }, "all"), ...names.map((n) => make("option", { value: n }, n))));
   }
 
+  // open reports whether nothing is hidden.
+  open() {
+    return !this.hiddenOutcomes.size && !this.hiddenSources.size && !this.pod && !this.node;
+  }
+
   lane(l) {
     if (l.kind === "failures") return !this.hiddenOutcomes.has(l.outcome);
     if (this.pod && l.pod && l.pod !== this.pod) return false;

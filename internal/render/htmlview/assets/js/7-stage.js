@@ -130,7 +130,7 @@ class Stage {
       before = l.label;
       const name = make("span.name", { title: l.label }, make("bdi", {}, repeated ? "" : l.label));
       const swatch = l.kind === "bars" && l.pod && !repeated ? this.podSwatch(l.pod) : null;
-      list.push(place(make("div.label", {}, swatch, name, make("span.sub", {}, l.sub || "")), l.y, l.h));
+      list.push(place(make("div.label" + (repeated ? ".again" : "") + (l.pod || l.node ? ".tail" : ""), {}, swatch, name, make("span.sub", {}, l.sub || "")), l.y, l.h));
     }
     this.labelBox.replaceChildren(...list);
     this.labelBox.style.height = lanes.height + "px";

@@ -3,14 +3,34 @@
 const ink = new Ink();
 const stages = [];
 
-function enliven(trial) {
+async function enliven(trial) {
   if (trial.dataset.live) return;
   trial.dataset.live = "yes";
-  const data = new Data(JSON.parse(document.getElementById("data-" + trial.dataset.trial).textContent));
+  const data = new Data(await unpack(trial.dataset.trial));
   const box = trial.querySelector(".live");
   const stage = box ? new Stage(box, data, ink) : null;
   if (stage) stages.push(stage);
   longTables(trial, data, stage);
+}
+
+// alive shows a trial with its script or, where that fails, without it.
+function alive(trial) {
+  return enliven(trial).catch((e) => {
+    document.documentElement.classList.remove("js");
+    document.getElementById("top").prepend(make("p.notice", { role: "alert" }, `The timeline cannot be moved here (${e.message}): zoom, evidence on hover, filters and the full tables are missing. Everything that matters is below.`));
+  });
+}
+
+// unfold makes elements of a trial of a set when it is first opened: two hundred trials at once would be half a million. Without a
+// script they are elements from the start. It is the page's own HTML, escaped when it was written.
+function unfold(fold) {
+  const packed = fold.querySelector("noscript");
+  if (packed) {
+    const t = document.createElement("template");
+    t.innerHTML = packed.textContent;
+    packed.replaceWith(t.content);
+  }
+  return fold.querySelector(".trial");
 }
 
 // longTables give the tables of failures and events all their rows.
@@ -26,8 +46,7 @@ function longTables(trial, data, stage) {
     if (!box || !n) return;
     const table = new LongTable(below(box), { label, columns, pick: (i) => stage && stage.choose(name === "events" ? "event" : "failure", i) });
     const set = () => {
-      const rows = [];
-      for (let i = 0; i < n; i++) if (!stage || keep(i)) rows.push(i);
+      const rows = stage && !stage.filter.open() ? Array.from({ length: n }, (_, i) => i).filter(keep) : null;
       table.set(rows, n, noun);
     };
     set();
@@ -86,11 +105,10 @@ function follow() {
 }
 
 theme();
-for (const trial of document.querySelectorAll(".trial")) {
-  const fold = trial.closest("details.one");
-  if (!fold) enliven(trial);
-  else fold.addEventListener("toggle", () => { if (fold.open) enliven(trial); });
+const first = [...document.querySelectorAll(".trial")].map(alive);
+for (const fold of document.querySelectorAll("details.one")) {
+  fold.addEventListener("toggle", () => { if (fold.open) alive(unfold(fold)); });
 }
 addEventListener("hashchange", follow);
 follow();
-document.documentElement.dataset.ready = String(Math.round(performance.now()));
+Promise.all(first).then(() => { document.documentElement.dataset.ready = String(Math.round(performance.now())); });

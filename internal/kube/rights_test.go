@@ -2,8 +2,6 @@ package kube
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,25 +43,9 @@ func table() string {
 }
 
 func TestPermissionsAreDocumented(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "permissions.md")
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(doc), tableBegin)
-	old, tail, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the marks of the table", path)
-	}
-	if testkit.Updating() {
-		if err := os.WriteFile(path, []byte(head+tableBegin+table()+tableEnd+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if d := cmp.Diff(old, table()); d != "" {
-		t.Errorf("%s differs from the code; run the test with -update (-document +code):\n%s", path, d)
-	}
+	page := testkit.ReadPage(t, "../../docs/permissions.md")
+	page.Put(t, tableBegin, tableEnd, table())
+	page.Hold(t)
 }
 
 func TestMissingAsksForWhatTheTriggerNeeds(t *testing.T) {

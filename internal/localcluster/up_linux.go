@@ -160,6 +160,12 @@ func bringBack(ctx context.Context, o Options, p plan, dead []process) error {
 				if err := start(p, n, d.Name); err != nil {
 					return err
 				}
+				// A kubelet that finds no containerd ends at once, and its node would be called ready for a while all the same.
+				if d.Name == procContainerd {
+					if err := importImage(ctx, p, n, p.pauseArchive()); err != nil {
+						return fmt.Errorf("wait for containerd of node %s: %w", n.Name, err)
+					}
+				}
 			}
 		}
 	}

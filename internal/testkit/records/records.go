@@ -60,6 +60,12 @@ func Scale() record.Record { return scale(0) }
 
 func scale(jitter float64) record.Record {
 	b := newBuilder("20261129T160300Z-scale", jitter)
+	b.scaled()
+	return b.done(31000)
+}
+
+// scaled adds what a scale to zero leaves.
+func (b *builder) scaled() {
 	b.r.Config.Trigger = "scale"
 	b.r.Trigger.Kind, b.r.Trigger.Subject = "scale", "deployment/probe"
 	b.deleted(52)
@@ -70,7 +76,6 @@ func scale(jitter float64) record.Record {
 	b.probe(25055, record.ProbeExiting, map[string]any{record.DetailExitCode: 0})
 	b.gone(25230, 25290, 0, "Completed")
 	b.flows(10, record.UDP, record.Severed, record.ICMPPort, "read-error", "ECONNREFUSED", 25075, 46)
-	return b.done(31000)
 }
 
 // Survived is the control: nothing was terminated and nothing was lost.

@@ -71,10 +71,7 @@ func RolloutLossy() record.Record {
 	b := newTest("20261129T170000Z-rollout-lossy", "rollout")
 	b.rollout(0)
 	b.requests(losses())
-	b.r.Verdict = &record.Verdict{
-		Result: record.Fail, Reason: "9 of 1,000 requests failed (budget 0), of 5 users (budget 0)", Budget: "failed=0,users=0,p99=500ms",
-		Checks: []record.Check{{Name: "failed", Limit: 0, Seen: new(9.0)}, {Name: "users", Limit: 0, Seen: new(5.0)}, b.p99(500e6)},
-	}
+	b.r.Verdict = b.missed()
 	return b.done(testAfterMs + 12)
 }
 
@@ -221,6 +218,13 @@ func (b *testBuilder) failure(l lost, s request.Sample) record.Failure {
 		"%s %.0f ms after the API showed %s as terminating; which Pod the node sent it to is not known: that needs the node's evidence",
 		l.outcome, float64(f.TNs)/1e6-(p.toMs-14), p.name)}
 	return f
+}
+
+func (b *testBuilder) missed() *record.Verdict {
+	return &record.Verdict{
+		Result: record.Fail, Reason: "9 of 1,000 requests failed (budget 0), of 5 users (budget 0)", Budget: "failed=0,users=0,p99=500ms",
+		Checks: []record.Check{{Name: "failed", Limit: 0, Seen: new(9.0)}, {Name: "users", Limit: 0, Seen: new(5.0)}, b.p99(500e6)},
+	}
 }
 
 func (b *testBuilder) passed() *record.Verdict {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -26,10 +27,15 @@ const (
 	openAtMost = 65_536
 	reserve    = 256
 
-	// Requests that are due less than denseNs apart make a dense schedule, whose loop turns every stepNs at most:
-	// a request leaves no more than that late, a fifth of the millisecond that it may be, and those that leave together cost less.
-	denseNs = 250_000
-	stepNs  = 200_000
+	// Requests that are due less than denseNs apart make a dense schedule, whose loop turns every stepNs at most: a request leaves
+	// no more than that late, a fifth of the millisecond that it may be, and those that leave together cost less. One
+	// on a kept connection costs so little that being woken for it is most of that, so there the loop sleeps longer.
+	denseNs    = 250_000
+	stepNs     = 200_000
+	stepKeptNs = 400_000
+	// standbyNs is more than a loop with its own pace lets a request wait. standbyShare is the second loop's part of the sockets.
+	standbyNs    = 250_000
+	standbyShare = 8
 
 	// partingNs is how long a server may take to close a connection that it or the request said would be closed. Who
 	// closes first keeps the port for a minute (TIME_WAIT); left to the client, 28,000 ports would
@@ -48,7 +54,7 @@ const (
 )
 
 // engine is one loop on one goroutine: no goroutine, timer or buffer for each connection. It shares nothing but the
-// process's descriptors, so that several may run side by side. All below wake is the loop's own.
+// process's descriptors and, where there is a second one, the agenda. All below wake is the loop's own.
 type engine struct {
 	plan     request.Plan
 	sink     request.Sink
@@ -59,16 +65,15 @@ type engine struct {
 	ep       int
 	wake     int
 
-	clock    clock.Stopwatch
-	schedule request.Schedule
-	next     int64 // the request to be sent next
-	dueNs    int64 // and when it is due
-	turnNs   int64 // when the loop was to turn last, with a dense schedule
-	lookNs   int64 // when the sockets were last looked at
-	aheadNs  int64 // the wall clock's lead over the loop's, then
-	endNs    int64 // when the schedule ended; never before Stop
-	dense    bool
-	behind   bool // more than a turn's worth waits
+	clock   clock.Stopwatch
+	agenda  *agenda
+	lagNs   int64 // how late a request must be for this loop to take it
+	turnNs  int64 // when the loop was to turn last, with a dense schedule
+	stepNs  int64 // between turns, then
+	lookNs  int64 // when the sockets were last looked at
+	aheadNs int64 // the wall clock's lead over the loop's, then
+	dense   bool
+	behind  bool // more than a turn's worth waits
 
 	conns []*conn
 	free  []int32
@@ -93,8 +98,41 @@ func Start(p request.Plan, sink request.Sink) (request.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.dense && p.Mode == request.NewConnection && runtime.NumCPU() > 1 {
+		second, err := e.standby()
+		if err != nil {
+			e.release()
+			return nil, err
+		}
+		go e.run()
+		go second.run()
+		return both{e, second}, nil
+	}
 	go e.run()
 	return e, nil
+}
+
+// standby makes a second loop for e's schedule. It takes a request that is standbyNs late, because the first loop waits for a processor
+// while another may be free. It is for new connections only: kept ones belong to one loop.
+func (e *engine) standby() (*engine, error) {
+	s, err := newEngine(e.plan, e.sink)
+	if err != nil {
+		return nil, err
+	}
+	s.agenda, s.lagNs = e.agenda, standbyNs
+	s.limit /= standbyShare
+	e.limit -= s.limit
+	return s, nil
+}
+
+// both are loops with one schedule.
+type both [2]*engine
+
+// Stop implements request.Engine.
+func (b both) Stop() {
+	for _, e := range b {
+		e.Stop()
+	}
 }
 
 // newEngine makes an engine whose loop does not run yet.
@@ -108,9 +146,12 @@ func newEngine(p request.Plan, sink request.Sink) (*engine, error) {
 	remote, _ := p.Target.Address()
 	e := &engine{
 		plan: p, sink: sink, remote: remote, request: written(p), address: rawAddressOf(remote),
-		finished: make(chan struct{}), ep: -1, wake: -1, stamps: -1, dense: p.Rate > 1e9/denseNs,
-		clock: clock.NewStopwatch(), dueNs: never, endNs: never, users: make([]user, p.Users), instances: map[string]string{},
+		finished: make(chan struct{}), ep: -1, wake: -1, stamps: -1, dense: p.Rate > 1e9/denseNs, stepNs: stepNs,
+		clock: clock.NewStopwatch(), users: make([]user, p.Users), instances: map[string]string{},
 		limit: socketsAtMost(), message: newMessage(), events: make([]unix.EpollEvent, eventsPerWait),
+	}
+	if p.Mode != request.NewConnection {
+		e.stepNs = stepKeptNs
 	}
 	e.connecting, e.answering, e.parting, e.idling = newQueue(byPhase), newQueue(byPhase), newQueue(byPhase), newQueue(byPhase)
 	e.under = newQueue(byRequest)
@@ -128,6 +169,7 @@ func newEngine(p request.Plan, sink request.Sink) (*engine, error) {
 		e.release()
 		return nil, fault.Measuref(err, "raise the limit on open files (ulimit -n)", "preparing the client's event loop")
 	}
+	e.agenda = newAgenda(request.NewSchedule(e.clock.MonoNs(), p.PhaseNs, p.Rate))
 	spareProcessors()
 	return e, nil
 }

@@ -10,9 +10,9 @@ import (
 // oneSegment fits into the least that IPv6 links carry (1280 bytes) with all headers.
 const oneSegment = 1200
 
-// begin sends the next request, on a kept connection of its user where there is one.
-func (e *engine) begin(plannedNs, now int64) {
-	index := e.next % int64(len(e.users))
+// begin sends request k, on a kept connection of its user where there is one.
+func (e *engine) begin(k, plannedNs, now int64) {
+	index := k % int64(len(e.users))
 	c := e.kept(&e.users[index])
 	opened := c == nil
 	if opened {
@@ -197,8 +197,8 @@ func (e *engine) answered(c *conn, over bool, now int64) {
 	e.under.remove(e.conns, c)
 	c.requests++
 	c.instance = r.Instance
-	kept := e.plan.Mode == request.KeepAlive && c.response.KeepAlive && c.written == len(e.request) && e.owes()
-	if e.plan.Mode == request.KeepAlive && (over || !kept) && e.owes() {
+	kept := e.plan.Mode == request.KeepAlive && c.response.KeepAlive && c.written == len(e.request) && e.agenda.owes()
+	if e.plan.Mode == request.KeepAlive && (over || !kept) && e.agenda.owes() {
 		e.users[c.user].lost++ // closed in order, or announced to be
 	}
 	switch {

@@ -195,8 +195,7 @@ func drive(t *testing.T, p request.Plan, prepare func(*engine)) driven {
 // request sends the next request now.
 func (d driven) request() {
 	now := d.clock.MonoNs()
-	d.begin(now, now)
-	d.next++
+	d.begin(d.agenda.next.Add(1)-1, now, now)
 }
 
 // until turns the loop until done. While a connection is open no turn lasts longer than its limits.

@@ -26,21 +26,28 @@ const (
 // changes of threads, and those are prompt only where nothing else wants to run. A goroutine that yields in
 // time, unlocked, goes on at once, on its thread or on another that was idle, and the monitor sleeps.
 type thread struct {
+	first   bool // before all that has no fixed priority, where the process may
 	id      int
 	was     *unix.SchedAttr // nil where nothing was changed
 	yieldNs int64
 }
 
-// yield lets Go schedule anew, at most every yieldEveryNs, and follows where that leads.
-func (t *thread) yield(now int64) {
+// yield lets Go schedule anew, at most every yieldEveryNs, and follows where that leads. A loop that is behind
+// has no privilege: it would take the processor for itself, from the server too.
+func (t *thread) yield(now int64, behind bool) {
 	if now < t.yieldNs {
 		return
 	}
 	t.yieldNs = now + yieldEveryNs
 	runtime.Gosched()
+	if behind && t.first {
+		t.leave()
+		t.id = 0
+		return
+	}
 	if id := unix.Gettid(); id != t.id {
 		t.leave()
-		t.id, t.was = id, hurry(id)
+		t.id, t.was = id, hurry(id, t.first)
 		// Timeouts may otherwise be 50 us late, to save wake-ups. This one stays with the thread, and does no harm there.
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	}
@@ -56,12 +63,22 @@ func (t *thread) leave() {
 
 // hurry has the kernel wake a thread of this process in favour of the rest of the machine, and says what it was before. It
 // is a wish: what is refused makes the loop later, which every result says.
-func hurry(id int) (was *unix.SchedAttr) {
+//
+// A kernel that preempts lazily (PREEMPT_LAZY, Linux 6.13) lets whom a thread of the normal policy would preempt run on to the next tick, up to 4 ms;
+// a fixed priority is heeded at once. Threads that Go starts from this one do not inherit it.
+func hurry(id int, first bool) (was *unix.SchedAttr) {
 	was, err := unix.SchedGetAttr(id, 0)
 	if err != nil || was.Policy != unix.SCHED_NORMAL {
 		return nil
 	}
 	was.Runtime = 0 // the kernel's own choice of a slice
+	if first {
+		wish := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+		if unix.SchedSetAttr(id, &wish, 0) == nil {
+			was.Flags |= unix.SCHED_FLAG_RESET_ON_FORK // to take it back needs a right that to go back does not
+			return was
+		}
+	}
 	for _, nice := range []int32{niceness, was.Nice} {
 		wish := *was
 		// Custom slices are known from Linux 6.12 on; before, they are ignored.

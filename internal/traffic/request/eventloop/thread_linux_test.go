@@ -19,19 +19,52 @@ func TestThreadIsLeftAsItWas(t *testing.T) {
 		return *attr
 	}
 	before := get()
-	var on thread
-	on.yield(1)
-	if on.id != unix.Gettid() {
-		t.Errorf("the loop's thread is %d, and it runs on %d", on.id, unix.Gettid())
+	for _, first := range []bool{false, true} {
+		on := thread{first: first}
+		on.yield(1, false)
+		if on.id != unix.Gettid() {
+			t.Errorf("the loop's thread is %d, and it runs on %d", on.id, unix.Gettid())
+		}
+		during := get()
+		if on.was != nil && during.Nice != niceness && during.Nice != before.Nice {
+			t.Errorf("niceness %d, was %d", during.Nice, before.Nice)
+		}
+		on.yield(2, false) // too soon for anything
+		on.yield(1+yieldEveryNs, false)
+		on.leave()
+		if after := get(); after.Nice != before.Nice || after.Policy != before.Policy {
+			t.Errorf("left with %+v, was %+v", after, before)
+		}
 	}
-	during := get()
-	if on.was != nil && during.Nice != niceness && during.Nice != before.Nice {
-		t.Errorf("niceness %d, was %d", during.Nice, before.Nice)
+}
+
+// TestBehindHasNoPriority: a loop that cannot keep up leaves the processors to the server.
+func TestBehindHasNoPriority(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	policy := func() uint32 {
+		attr, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			t.Skip("the kernel does not tell: " + err.Error())
+		}
+		return attr.Policy
 	}
-	on.yield(2) // too soon for anything
-	on.yield(1 + yieldEveryNs)
+	before := policy()
+	on := thread{first: true}
+	on.yield(1, false)
+	if policy() != unix.SCHED_FIFO {
+		t.Skip("fixed priorities are not allowed here")
+	}
+	on.yield(1+yieldEveryNs, true)
+	if policy() != before {
+		t.Error("behind, and still before all others")
+	}
+	on.yield(1+2*yieldEveryNs, false)
+	if policy() != unix.SCHED_FIFO {
+		t.Error("not behind any more, and without priority")
+	}
 	on.leave()
-	if after := get(); after.Nice != before.Nice || after.Policy != before.Policy {
-		t.Errorf("left with %+v, was %+v", after, before)
+	if policy() != before {
+		t.Error("left with its priority")
 	}
 }

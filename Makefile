@@ -9,7 +9,7 @@ GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFL
 DEMO_FROM ?= $(if $(CI),build,auto)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all demo test test-unit test-e2e lint bench fmt update bpf clean
+.PHONY: help build build-all demo test test-unit test-e2e lint bench servers fmt update bpf clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,11 +42,14 @@ lint: ## Formatting, vet, staticcheck and govulncheck, pinned in tools/go.mod
 bench: ## The benchmarks behind every claim on performance
 	@scripts/bench.sh
 
+servers: build ## Measure what a rolling restart of real servers loses, as docs/servers.md; the records go to out/servers
+	@KUBERNETES_FROM=$(DEMO_FROM) servers/measure.sh out/servers
+
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
 update: ## Write again what is generated: goldens, the table of rights, the tables of docs/results.md, docs/rules.md
-	$(GO) test ./internal/render/... ./internal/kube ./internal/audit/rules ./internal/audit/fix -update
+	$(GO) test -p 1 ./internal/render/... ./internal/kube ./internal/audit/rules ./internal/audit/fix -update
 	$(GO) test ./internal/cli -run Page -update
 
 bpf: ## Compile the agent's eBPF programs again, after a change of their source (needs clang and llvm)

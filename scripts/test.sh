@@ -9,8 +9,14 @@ work=$(mktemp -d)
 skips=$work/skips
 touch "$skips"
 cluster= # the local cluster that is to be taken down at the end
+declare -A others=() # what runs beside this, by name
 finish() {
-  local code=$?
+  local code=$? name
+  for name in "${!others[@]}"; do # where it ends before they do
+    kill "${others[$name]}" 2>/dev/null || true
+    wait "${others[$name]}" || true
+    cat "$work/$name.log"
+  done
   [ -z "$cluster" ] || bin/drainproof cluster down "$cluster" || code=1
   if [ -s "$skips" ]; then
     printf '\nskipped:\n'
@@ -32,6 +38,26 @@ skip() { # what, why
   echo "$1: $2" >>"$skips"
 }
 
+# beside starts a command beside others, and ended waits for all of them; what they say comes one after the other.
+beside() { # name, command
+  local name=$1
+  shift
+  (
+    trap - INT # which a shell's background has not
+    exec "$@"
+  ) >"$work/$name.log" 2>&1 &
+  others[$name]=$!
+}
+ended() {
+  local name code=0
+  for name in "${!others[@]}"; do
+    wait "${others[$name]}" || code=1
+    cat "$work/$name.log"
+  done
+  others=()
+  return "$code"
+}
+
 install_packages() {
   local missing=()
   for p in "$@"; do
@@ -51,11 +77,17 @@ if [ "$(id -u)" = 0 ] && [ -x /usr/bin/apt-get ]; then
   install_packages gcc libc6-dev patch containerd runc containernetworking-plugins iptables nftables conntrack iproute2 chromium
 fi
 
+# Their tests read every published record, which takes minutes under the race detector, and nothing in them runs beside anything else.
+pure='/(schema|internal/record|internal/render|internal/render/testview)$'
+
 unit() {
   echo "== unit tests"
   go vet ./...
   if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
-    go test -race -timeout 15m ./...
+    local all
+    all=$(go list ./...)
+    grep -E "$pure" <<<"$all" | xargs go test -timeout 15m
+    grep -Ev "$pure" <<<"$all" | xargs go test -race -timeout 15m
   else
     skip "race detector" "there is no C compiler"
     go test -timeout 15m ./...
@@ -77,17 +109,21 @@ e2e() {
   fi
   echo "== end-to-end tests on real local clusters (the first run builds Kubernetes: 10 to 25 minutes)"
   make -s build
-  # One package at a time: each measures, and two cores are few.
-  go test -tags e2e -count=1 -timeout 10m ./internal/render/htmlview
+  # One package at a time where they measure: two cores are few.
   go test -tags e2e -count=1 -timeout 85m ./internal/localcluster
   cluster=e2e
   bin/drainproof cluster up e2e --kubernetes-from build
   bin/drainproof cluster kubeconfig e2e >"$work/kubeconfig"
   bin/drainproof image save "$work/image.tar" >"$work/reference"
   bin/drainproof cluster load-image "$work/image.tar" e2e
-  KUBECONFIG=$work/kubeconfig DRAINPROOF_IMAGE=$(cat "$work/reference") \
-    go test -tags e2e -count=1 -timeout 15m ./internal/kube
-  go test -tags e2e -count=1 -timeout 45m ./internal/e2e
+  # None of these measures, and most of their time they wait.
+  local dies='^TestE2EAPIServerDies$'
+  beside chromium go test -tags e2e -count=1 -timeout 10m ./internal/render/htmlview
+  beside kube env KUBECONFIG="$work/kubeconfig" DRAINPROOF_IMAGE="$(cat "$work/reference")" go test -tags e2e -count=1 -timeout 15m ./internal/kube
+  beside dies env DRAINPROOF_E2E_CLUSTER=$cluster go test -tags e2e -count=1 -timeout 15m -run "$dies" ./internal/e2e
+  ended
+  # Tests that mostly wait run beside each other.
+  go test -tags e2e -count=1 -timeout 60m -parallel 3 -skip "$dies" ./internal/e2e
 }
 
 case $mode in

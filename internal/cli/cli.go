@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,18 +31,26 @@ type Streams struct {
 	Getenv func(string) string
 	// InIsTerminal, OutIsTerminal and ErrIsTerminal say who is at the other end.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
-	// Width and ErrWidth are those of the terminals behind Out and Err in columns; 0 where there is none.
+	// Width and ErrWidth are those of the terminals behind Out and Err in columns, else what COLUMNS says; 0 where neither is there.
 	Width, ErrWidth int
+}
+
+// columnsOf is what the environment says of the width of output (POSIX, XBD 8.3); 0 where it says nothing that can be followed.
+func columnsOf(getenv func(string) string) int {
+	n, err := strconv.Atoi(getenv("COLUMNS"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }
 
 // System is the process's own surroundings.
 func System() Streams {
 	columns := func(f *os.File) int {
-		w, _, err := term.GetSize(int(f.Fd()))
-		if err != nil {
-			return 0
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
 		}
-		return w
+		return columnsOf(os.Getenv)
 	}
 	return Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Width: columns(os.Stdout), ErrWidth: columns(os.Stderr),
@@ -74,6 +83,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	}
 	code := fault.CodeOf(err)
 	if _, ok := errors.AsType[*fault.Error](err); !ok && !a.started {
+		err = wrongUse(err)
 		code = fault.Usage
 	}
 	a.printError(err)

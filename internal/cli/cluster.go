@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -241,16 +243,37 @@ func (a *app) clusterLoadImage() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := isArchive(args[0]); err != nil {
+				return err
+			}
 			c, err := a.openNamed(cmd.Context(), args[1:])
 			if err != nil {
 				return err
 			}
-			if _, err := os.Stat(args[0]); err != nil {
-				return fault.Usagef("give the path of an image archive", "reading the archive: %v", err)
-			}
 			return c.LoadImage(cmd.Context(), args[0])
 		},
 	}
+}
+
+// isArchive refuses what cannot be an image archive: neither a tar file nor a compressed one.
+func isArchive(path string) error {
+	const next = "give an image archive, as `docker save` or `drainproof image save` writes it"
+	f, err := os.Open(path)
+	if err != nil {
+		return fault.Usagef(next, "reading the archive: %v", err)
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fault.Usagef(next, "reading the archive: %v", err)
+	}
+	head = head[:n]
+	// The magic numbers of gzip (RFC 1952), zstd (RFC 8878) and, in its first header, of a tar file (POSIX, pax).
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) || n == 512 && string(head[257:262]) == "ustar" {
+		return nil
+	}
+	return fault.Usagef(next, "%s is no image archive", path)
 }
 
 func (a *app) clusterLogs() *cobra.Command {

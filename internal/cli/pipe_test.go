@@ -15,6 +15,19 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit/records"
 )
 
+func TestColumns(t *testing.T) {
+	for value, want := range map[string]int{"80": 80, "": 0, "wide": 0, "-1": 0} {
+		if got := columnsOf(func(name string) string {
+			if name != "COLUMNS" {
+				t.Errorf("asked for %s", name)
+			}
+			return value
+		}); got != want {
+			t.Errorf("COLUMNS=%s: %d, want %d", value, got, want)
+		}
+	}
+}
+
 // leftPipe is the writing end of a pipe whose reader has gone.
 func leftPipe(t *testing.T) io.Writer {
 	t.Helper()

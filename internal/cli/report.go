@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
@@ -21,7 +23,7 @@ import (
 
 func (a *app) reportCommand() *cobra.Command {
 	var output string
-	var compare, verbose, force bool
+	var compare, verbose, force, again bool
 	var html, title string
 	cmd := &cobra.Command{
 		Use:   "report DIR...",
@@ -35,48 +37,57 @@ hole, or one that mixes tools, versions or data planes, is refused.
 and say what they lack.
 
 Tests of services are shown by themselves: one with its worst moments, a set as a table of
-its arms. --compare shows what a fix did: the trials before it, the trials after it, and
-what their number can prove.`,
+its arms, and, where agents told, tables of causes, of the order in which Pods ended, and of
+the nodes that were late. JSON is .sets[] of flows, and for tests the list of their records. --compare shows what a fix did: the trials before it, the trials after it, and
+what their number can prove.
+
+--explain-again derives the causes and the ends of Pods anew from the events, by this version's
+rules, for records of an older one. The records stay as they are.
+
+Output follows the width of the terminal, elsewhere the environment's COLUMNS, from 72 to 120
+columns; from 96 on a table that is wider keeps its shape.`,
 		Example: `  drainproof report out/demo
   drainproof report matrix
   drainproof report results/ -o markdown
   drainproof report matrix -o json | jq '.sets[0]'
   drainproof report --compare before after
+  drainproof report --explain-again results/evidence/dead-endpoint
   drainproof report drainproof-runs/20261130-030603-380511 --html report.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fault.Usagef("give folders that `drainproof run --out` wrote", "report needs at least one folder or record")
+				return fault.Usagef("give folders that `drainproof run` or `drainproof test` wrote", "report needs at least one folder or record")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", output, "table", "json", "markdown"); err != nil {
 				return err
 			}
 			switch {
 			case html == "" && (force || title != ""):
 				return fault.Usagef("add --html FILE", "--force and --title are for --html")
-			case html != "" && (compare || verbose):
-				return fault.Usagef("leave one out", "--html excludes --compare and --verbose")
+			case html != "" && (compare || verbose || c.Flags().Changed("output")):
+				return fault.Usagef("leave one out", "--html excludes --compare, --verbose and --output")
 			case html != "":
-				return a.reportHTML(args, html, title, force)
+				return a.reportHTML(args, html, title, force, again)
 			case compare:
-				return a.compare(args, output)
+				return a.compare(args, output, again)
 			}
-			return a.report(args, output, verbose)
+			return a.report(args, output, verbose, again)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or markdown")
 	cmd.Flags().StringVar(&html, "html", "", "write one self-contained page (verdict, timeline, curves, tables) to this file; - for stdout")
-	cmd.Flags().StringVar(&title, "title", "", "heading of that page")
-	cmd.Flags().BoolVar(&force, "force", false, "overwrite that file")
+	cmd.Flags().StringVar(&title, "title", "", "heading of the page of --html")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file of --html")
 	cmd.Flags().BoolVar(&compare, "compare", false, "two folders: the trials before a change, and those after it")
+	cmd.Flags().BoolVar(&again, "explain-again", false, "derive causes and ends of Pods anew, by this version's rules; the records stay as they are")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "of one trial: every event, every failure, and the reason for every window that was not measured")
 	return cmd
 }
 
-// read gives the records below the folders; one that contradicts itself is refused.
-func (a *app) read(dirs ...string) ([]render.Input, error) {
+// read gives the records below the folders, explained again if that is asked for; one that contradicts itself is refused.
+func (a *app) read(again bool, dirs ...string) ([]render.Input, error) {
 	paths, err := record.Find(dirs...)
 	if err != nil {
 		return nil, recordFault(err)
@@ -90,13 +101,16 @@ func (a *app) read(dirs ...string) ([]render.Input, error) {
 		if problems := record.Validate(rec); len(problems) > 0 {
 			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
 		}
+		if again {
+			explain.Record(&rec)
+		}
 		set = append(set, render.Input{Path: p, Record: rec})
 	}
 	return set, nil
 }
 
-func (a *app) report(dirs []string, output string, verbose bool) error {
-	set, err := a.read(dirs...)
+func (a *app) report(dirs []string, output string, verbose, again bool) error {
+	set, err := a.read(again, dirs...)
 	if err != nil {
 		return err
 	}
@@ -107,6 +121,9 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 		} else {
 			flows = append(flows, in)
 		}
+	}
+	if verbose && len(set) > 1 {
+		return fault.Usagef("choose one of them, or leave --verbose out", "--verbose tells all of one trial, and these are %d", len(set))
 	}
 	if len(set) == 1 && (output != "markdown" || len(tests) == 1) {
 		rec := set[0].Record
@@ -136,8 +153,8 @@ func (a *app) report(dirs []string, output string, verbose bool) error {
 }
 
 // reportHTML writes the page. A file that is there is not overwritten unasked, and never half.
-func (a *app) reportHTML(dirs []string, file, title string, force bool) error {
-	set, err := a.read(dirs...)
+func (a *app) reportHTML(dirs []string, file, title string, force, again bool) error {
+	set, err := a.read(again, dirs...)
 	if err != nil {
 		return err
 	}
@@ -152,6 +169,9 @@ func (a *app) reportHTML(dirs []string, file, title string, force bool) error {
 	if _, err := os.Lstat(file); err == nil && !force {
 		return fault.Usagef("choose another name, or overwrite it with --force", "%s exists already", file)
 	}
+	if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
+		return fault.Usagef("make it, or choose another", "%s cannot be written: the folder %s does not exist", file, filepath.Dir(file))
+	}
 	if err := canHold(filepath.Dir(file)); err != nil {
 		return err
 	}
@@ -163,13 +183,13 @@ func (a *app) reportHTML(dirs []string, file, title string, force bool) error {
 }
 
 // compare sets the trials of two folders beside each other.
-func (a *app) compare(dirs []string, output string) error {
+func (a *app) compare(dirs []string, output string, again bool) error {
 	if len(dirs) != 2 {
 		return fault.Usagef("give the folder of the trials before the change, and that of those after it", "--compare takes two folders, not %d", len(dirs))
 	}
 	var sides [2][]record.Record
 	for i, dir := range dirs {
-		set, err := a.read(dir)
+		set, err := a.read(again, dir)
 		if err != nil {
 			return err
 		}

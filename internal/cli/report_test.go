@@ -115,3 +115,62 @@ func TestLeftoversSayWhatWasDone(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
+
+// TestExplainAgain: the causes are derived from the events, whatever the record says, and the record stays.
+// What a report cannot do is refused before anything is written.
+func TestReportRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, r := range records.Matrix("iptables", 2)[:2] {
+		if _, err := record.Write(filepath.Join(dir, "set", r.ID), r, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"all of several trials":          {[]string{"-v"}, "--verbose tells all of one trial, and these are 2"},
+		"a page and another form":        {[]string{"--html", "-", "-o", "json"}, "--html excludes"},
+		"a page in a folder that is not": {[]string{"--html", filepath.Join(dir, "nosuch", "page.html")}, "does not exist"},
+	} {
+		code, stdout, stderr := runLine(append([]string{"report", filepath.Join(dir, "set")}, c.args...)...)
+		if code != int(fault.Usage) || stdout != "" || !strings.Contains(stderr, c.says) || !strings.Contains(stderr, "next: ") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr:\n%s", name, code, stdout, stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nosuch")); !os.IsNotExist(err) {
+		t.Errorf("the folder was made: %v", err)
+	}
+}
+
+func TestExplainAgain(t *testing.T) {
+	dir := t.TempDir()
+	r := records.RolloutWatched()
+	for i := range r.Failures {
+		r.Failures[i].Cause = &record.Cause{Kind: "unattributed", Evidence: []int{}, Sentence: "an older version's word"}
+	}
+	path, err := record.Write(dir, r, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args      []string
+		want, not string
+	}{
+		{nil, "9 unattributed", "dead-endpoint"},
+		{[]string{"--explain-again"}, "Pods that were ended", "an older version's word"},
+		{[]string{"--explain-again"}, "dead-endpoint", "9 unattributed"},
+	} {
+		code, stdout, stderr := runLine(append([]string{"report", dir}, c.args...)...)
+		if code != 0 || !strings.Contains(stdout, c.want) || strings.Contains(stdout, c.not) {
+			t.Errorf("%v: exit code %d, want %q and not %q:\n%s%s", c.args, code, c.want, c.not, stdout, stderr)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the record was changed (%v)", err)
+	}
+}

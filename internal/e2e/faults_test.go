@@ -119,24 +119,27 @@ func mustBeIncomplete(t *testing.T, dir string) {
 // TestE2EInterruptedInEveryPhase: Ctrl-C ends it in order, wherever it stands.
 func TestE2EInterruptedInEveryPhase(t *testing.T) {
 	cluster(t)
-	for _, phase := range []string{"preflight", "deploy", "attach", "settle", "trigger", "observe", "put back"} {
-		t.Run(strings.ReplaceAll(phase, " ", "-"), func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "out")
-			code, errOut := interruptAt(t, phase, short(clusterName, out)...)
-			if strings.Contains(errOut, "panic") || strings.Contains(errOut, "goroutine ") {
-				t.Errorf("a stack trace:\n%s", errOut)
-			}
-			rec := readRecord(t, out)
-			if phase == "put back" { // the measurement was over
-				if code != 0 || rec.Completeness != record.Complete {
-					t.Errorf("exit code %d, record %s %v", code, rec.Completeness, rec.Missing)
+	t.Run("beside each other", func(t *testing.T) {
+		for _, phase := range []string{"preflight", "deploy", "attach", "settle", "trigger", "observe", "put back"} {
+			t.Run(strings.ReplaceAll(phase, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				out := filepath.Join(t.TempDir(), "out")
+				code, errOut := interruptAt(t, phase, short(clusterName, out)...)
+				if strings.Contains(errOut, "panic") || strings.Contains(errOut, "goroutine ") {
+					t.Errorf("a stack trace:\n%s", errOut)
 				}
-			} else if code != 4 || rec.Completeness != record.Incomplete || !has(rec, record.Interrupted) {
-				t.Errorf("exit code %d, record %s %v\n%s", code, rec.Completeness, rec.Missing, errOut)
-			}
-			noNamespaceLeft(t, clusterName)
-		})
-	}
+				rec := readRecord(t, out)
+				if phase == "put back" { // the measurement was over
+					if code != 0 || rec.Completeness != record.Complete {
+						t.Errorf("exit code %d, record %s %v", code, rec.Completeness, rec.Missing)
+					}
+				} else if code != 4 || rec.Completeness != record.Incomplete || !has(rec, record.Interrupted) {
+					t.Errorf("exit code %d, record %s %v\n%s", code, rec.Completeness, rec.Missing, errOut)
+				}
+			})
+		}
+	})
+	noNamespaceLeft(t, clusterName)
 }
 
 // interruptAt sends SIGINT as soon as the phase is announced.
@@ -287,6 +290,32 @@ arms: [{name: exits, arm: exit}]
 // whenEachSeen calls do each time that the phase is announced on stderr.
 func whenEachSeen(t *testing.T, phase string, do func(*exec.Cmd), args ...string) (code int, errOut string) {
 	t.Helper()
+	return eachLine(t, func(cmd *exec.Cmd, line string) {
+		if strings.HasPrefix(line, phase) {
+			do(cmd)
+		}
+	}, args...)
+}
+
+// atPhases calls each function once, when its phase is announced on stderr.
+func atPhases(t *testing.T, do map[string]func(*exec.Cmd), args ...string) (code int, errOut string) {
+	t.Helper()
+	code, errOut = eachLine(t, func(cmd *exec.Cmd, line string) {
+		phase, _, _ := strings.Cut(line, " ")
+		if act := do[phase]; act != nil {
+			delete(do, phase)
+			act(cmd)
+		}
+	}, args...)
+	for phase := range do {
+		t.Errorf("phase %q was never announced:\n%s", phase, errOut)
+	}
+	return code, errOut
+}
+
+// eachLine runs the program and calls do with each line of its stderr, as it comes.
+func eachLine(t *testing.T, do func(*exec.Cmd, string), args ...string) (code int, errOut string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Stdout = io.Discard
 	pipe, err := cmd.StderrPipe()
@@ -299,9 +328,7 @@ func whenEachSeen(t *testing.T, phase string, do func(*exec.Cmd), args ...string
 	var seen bytes.Buffer
 	for lines := bufio.NewScanner(pipe); lines.Scan(); {
 		fmt.Fprintln(&seen, lines.Text())
-		if strings.HasPrefix(strings.TrimSpace(lines.Text()), phase) {
-			do(cmd)
-		}
+		do(cmd, strings.TrimSpace(lines.Text()))
 	}
 	_ = cmd.Wait() // the exit code says it
 	return cmd.ProcessState.ExitCode(), seen.String()

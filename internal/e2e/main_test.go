@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,11 @@ import (
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
+// ownCluster names a cluster to use in place of the tests' own: it is left standing, for whoever writes a test.
+var ownCluster = os.Getenv("DRAINPROOF_E2E_CLUSTER")
+
 // clusterName is the cluster that the tests share.
-const clusterName = "e2e"
+var clusterName = cmp.Or(ownCluster, "e2e")
 
 // program is the built binary; clusterUp brings the shared cluster up once.
 var program string
@@ -49,6 +53,9 @@ func run(m *testing.M) int {
 	}
 	defer func() {
 		for _, name := range []string{clusterName, nftablesName, brokenName} {
+			if name == ownCluster {
+				continue
+			}
 			if out, err := exec.Command(program, "cluster", "down", name).CombinedOutput(); err != nil {
 				fmt.Fprintf(os.Stderr, "taking cluster %s down: %v\n%s", name, err, out)
 			}
@@ -122,13 +129,12 @@ func (r result) check(t *testing.T, code int, words []string) {
 	}
 }
 
-var shared = sync.OnceValue(func() error {
-	cmd := exec.Command(program, "cluster", "up", clusterName, "--kubernetes-from", "build", "--install-packages")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cluster up: %w\n%s", err, out)
-	}
-	return nil
-})
+var shared = sync.OnceValue(repair)
+
+// clusterUp makes the shared cluster, or starts what does not run of it.
+func clusterUp() *exec.Cmd {
+	return exec.Command(program, "cluster", "up", clusterName, "--kubernetes-from", "build", "--install-packages")
+}
 
 // cluster gives the shared cluster, made on first use.
 func cluster(t *testing.T) {
@@ -151,6 +157,12 @@ func kubectl(t *testing.T, name string, args ...string) string {
 
 func kubectlTry(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
+	return kubectlOf(t, name)(args...)
+}
+
+// kubectlOf finds the kubectl of a cluster, for what must be quick later.
+func kubectlOf(t *testing.T, name string) func(args ...string) (string, error) {
+	t.Helper()
 	var status struct {
 		Kubectl string `json:"kubectl"`
 	}
@@ -161,9 +173,11 @@ func kubectlTry(t *testing.T, name string, args ...string) (string, error) {
 	if err := os.WriteFile(kubeconfig, []byte(must(t, "cluster", "kubeconfig", name).out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), status.Kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return func(args ...string) (string, error) {
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), status.Kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
 }
 
 // readRecord reads and validates a record, against its invariants and its schema.

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ var appImage = sync.OnceValues(func() (string, error) {
 type app struct {
 	kind, namespace string
 	replicas        int
+	// grace is the Pods' period, in seconds; 0 for 8.
+	grace int
 	// args of the probe, which plays the application.
 	args []string
 	// extra is YAML inside the Pod's spec, container inside the container's, both with their indentation.
@@ -59,7 +62,7 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
-      terminationGracePeriodSeconds: 8
+      terminationGracePeriodSeconds: %[8]d
 %[4]s      containers:
         - name: web
           image: %[5]s
@@ -95,7 +98,7 @@ func (a app) deploy(t *testing.T) {
 	for _, s := range append([]string{"probe", "--health=:7081"}, a.args...) {
 		quoted = append(quoted, fmt.Sprintf("%q", s))
 	}
-	text := fmt.Sprintf(appManifest, a.namespace, a.kind, replicas, a.extra, image, strings.Join(quoted, ", "), a.container)
+	text := fmt.Sprintf(appManifest, a.namespace, a.kind, replicas, a.extra, image, strings.Join(quoted, ", "), a.container, cmp.Or(a.grace, 8))
 	file := filepath.Join(t.TempDir(), "app.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

@@ -223,3 +223,22 @@ func notKilled(v *trialView) string {
 	}
 	return ""
 }
+
+// Exits are the events that tell the end of Pods' containers, in order of time: of each Pod those that its termination names, which are the kernel's own where an agent saw
+// them; of one without such the news of the API, which comes some time later.
+func (r Record) Exits() (list []Event) {
+	named, told := map[int]bool{}, map[string]bool{}
+	for _, t := range r.Terminations {
+		for _, c := range t.Containers {
+			if c.Exit.TNs != nil {
+				named[c.Exit.Event], told[cmp.Or(t.UID, t.Pod)] = true, true
+			}
+		}
+	}
+	for _, e := range r.Events {
+		if named[e.ID] || e.Kind == ContainerExited && !told[cmp.Or(e.PodUID, PodOf(e.Subject))] {
+			list = append(list, e)
+		}
+	}
+	return list
+}

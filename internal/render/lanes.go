@@ -148,23 +148,14 @@ func (c canvas) container(r record.Record, pod string) lane {
 	})
 }
 
-// exitOf gives the exit of a Pod's last container: the kernel's own where an agent saw it, else the news of it.
+// exitOf gives the exit of a Pod's last container.
 func exitOf(r record.Record, pod string) (last record.Event, ok bool) {
-	for _, t := range r.Terminations {
-		if t.Pod != pod {
-			continue
-		}
-		for _, c := range t.Containers {
-			i := slices.IndexFunc(r.Events, func(e record.Event) bool { return c.Exit.TNs != nil && e.ID == c.Exit.Event })
-			if i >= 0 && (!ok || r.Events[i].TNs > last.TNs) {
-				last, ok = r.Events[i], true
-			}
+	for _, e := range r.Exits() {
+		if e.TNs >= 0 && record.PodOf(e.Subject) == pod {
+			last, ok = e, true
 		}
 	}
-	if ok {
-		return last, true
-	}
-	return event(r, record.ContainerExited, pod)
+	return last, ok
 }
 
 func exitText(e record.Event) string {

@@ -18,6 +18,8 @@ type model struct {
 	all, view span
 	lanes     []lane
 	cut       string
+	// exits are the ids of the events that end containers.
+	exits map[int]bool
 }
 
 // span is an interval in nanoseconds from the trigger.
@@ -72,9 +74,12 @@ const (
 const maxPods = 200
 
 func modelOf(r record.Record) *model {
-	m := &model{r: r}
+	m := &model{r: r, exits: map[int]bool{}}
 	m.all, m.view = extent(r), initial(r)
 	m.all = span{min(m.all.from, m.view.from), max(m.all.to, m.view.to)}
+	for _, e := range r.Exits() {
+		m.exits[e.ID] = true
+	}
 	m.trial()
 	m.clients()
 	m.pods()
@@ -350,9 +355,20 @@ func (s *strip) turn(t int64, state string, event int) {
 	}
 }
 
+// lastExit is the id of the event that ended a Pod's last container; 0 for none.
+func (m *model) lastExit(p *pod) (id int) {
+	for _, i := range p.pods {
+		if e := m.r.Events[i]; m.exits[e.ID] {
+			id = e.ID
+		}
+	}
+	return id
+}
+
 func (m *model) podBars(p *pod) []bar {
 	var s strip
-	ending, exited := false, false
+	last := m.lastExit(p)
+	ending := false
 	for _, i := range p.pods {
 		e := m.r.Events[i]
 		if len(s.bars) == 0 && !s.open && e.Kind != record.PodAdded && e.Source == record.FromKube {
@@ -365,12 +381,8 @@ func (m *model) podBars(p *pod) []bar {
 		case e.Kind == record.PodTerminating:
 			ending = true
 			s.turn(e.TNs, "terminating", i)
-		case ending && (e.Kind == record.ContainerExited || e.Kind == record.ProcessExited && e.Detail["first_process"] == true):
-			// The kernel tells it first, where an agent is, and then the API.
-			if !exited {
-				s.turn(e.TNs, "exited", i)
-			}
-			exited = true
+		case ending && e.ID == last:
+			s.turn(e.TNs, "exited", i)
 		case ending:
 		case e.Kind == record.PodAdded:
 			s.turn(e.TNs, "pending", i)

@@ -513,21 +513,31 @@ func TestLanesOfNodesAndNamesakes(t *testing.T) {
 	}
 }
 
-// A Pod is drawn as exited from when its container's first process was, as the kernel told, and not from the news of it; a hook's process is another.
-func TestExitIsTheKernels(t *testing.T) {
-	m := &model{r: record.Record{Events: []record.Event{
-		{TNs: 1e8, Source: record.FromKube, Kind: record.PodTerminating},
-		{TNs: 5e8, Source: record.FromKernel, Kind: record.ProcessExited, Detail: map[string]any{"first_process": false}},
-		{TNs: 1e9, Source: record.FromKernel, Kind: record.ProcessExited, Detail: map[string]any{"first_process": true}},
-		{TNs: 2e9, Source: record.FromKube, Kind: record.ContainerExited},
-		{TNs: 3e9, Source: record.FromKube, Kind: record.PodRemoved},
-	}}}
-	bars := m.podBars(&pod{pods: []int{0, 1, 2, 3, 4}})
-	if last := bars[len(bars)-1]; last.state != "exited" || last.from != 1e9 || last.to != 3e9 || last.event != 2 {
-		t.Errorf("%+v", bars)
+// A Pod is drawn as exited from when its last container was, as its termination says, and not from the news of it.
+func TestExitIsTheTerminations(t *testing.T) {
+	r := record.Record{
+		Events: []record.Event{
+			{ID: 1, TNs: 1e8, Source: record.FromKube, Kind: record.PodTerminating, Subject: "pod/a"},
+			{ID: 2, TNs: 5e8, Source: record.FromKernel, Kind: record.ProcessExited, Subject: "container/a/web"},
+			{ID: 3, TNs: 1e9, Source: record.FromKernel, Kind: record.ProcessExited, Subject: "container/a/side"},
+			{ID: 4, TNs: 2e9, Source: record.FromKube, Kind: record.ContainerExited, Subject: "container/a/web"},
+			{ID: 5, TNs: 3e9, Source: record.FromKube, Kind: record.PodRemoved, Subject: "pod/a"},
+		},
+		Terminations: []record.Termination{{Pod: "a", Containers: []record.ContainerEnd{
+			{Name: "web", Exit: record.ProcessExit{Instant: record.Instant{TNs: new(int64(5e8)), Event: 2}}},
+			{Name: "side", Exit: record.ProcessExit{Instant: record.Instant{TNs: new(int64(1e9)), Event: 3}}},
+		}}},
 	}
-	if bars = m.podBars(&pod{pods: []int{0, 3, 4}}); bars[len(bars)-1].from != 2e9 {
-		t.Errorf("without an agent: %+v", bars)
+	exited := func() bar {
+		bars := modelOf(r).podBars(&pod{pods: []int{0, 1, 2, 3, 4}})
+		return bars[len(bars)-1]
+	}
+	if b := exited(); b.state != "exited" || b.from != 1e9 || b.to != 3e9 || b.event != 2 {
+		t.Errorf("%+v", b)
+	}
+	r.Terminations = nil
+	if b := exited(); b.state != "exited" || b.from != 2e9 {
+		t.Errorf("without an agent: %+v", b)
 	}
 }
 

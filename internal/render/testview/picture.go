@@ -144,23 +144,14 @@ var marks = []mark{
 	{"new ready", record.PodReady, '▲', page.Ink.Green},
 }
 
-// takes events from the trigger on only: the lane tells what it set in motion.
-func (m mark) takes(e record.Event) bool { return e.Kind == m.kind && e.TNs >= 0 }
-
-// events gives those of the lane. A container's exit is the kernel's own where an agent saw it, not the news of it, which comes some time later.
+// events gives those of the lane, from the trigger on only: it tells what that set in motion.
 func (m mark) events(r record.Record) (list []record.Event) {
-	exits, told := map[int]bool{}, map[string]bool{}
+	all := r.Events
 	if m.kind == record.ContainerExited {
-		for _, t := range r.Terminations {
-			for _, c := range t.Containers {
-				if c.Exit.TNs != nil {
-					exits[c.Exit.Event], told[t.UID] = true, true
-				}
-			}
-		}
+		all = r.Exits()
 	}
-	for _, e := range r.Events {
-		if m.takes(e) && !told[e.PodUID] || exits[e.ID] && e.TNs >= 0 {
+	for _, e := range all {
+		if e.TNs >= 0 && (e.Kind == m.kind || m.kind == record.ContainerExited) {
 			list = append(list, e)
 		}
 	}

@@ -38,8 +38,8 @@ and say what they lack.
 
 Tests of services are shown by themselves: one with its worst moments, a set as a table of
 its arms, and, where agents told, tables of causes, of the order in which Pods ended, and of
-the nodes that were late. JSON is .sets[] of flows, and for tests the list of their records. --compare shows what a fix did: the trials before it, the trials after it, and
-what their number can prove.
+the nodes that were late. JSON is .sets[] of flows, and for tests the list of their records. --compare shows what a fix did: the trials before it, the trials after it
+(or two arms of one experiment), and what their number can prove.
 
 --explain-again derives the causes and the ends of Pods anew from the events, by this version's
 rules, for records of an older one. The records stay as they are.
@@ -51,6 +51,7 @@ columns; from 96 on a table that is wider keeps its shape.`,
   drainproof report results/ -o markdown
   drainproof report matrix -o json | jq '.sets[0]'
   drainproof report --compare before after
+  drainproof report --compare results/evidence/dead-endpoint/sleep-0 results/evidence/dead-endpoint/sleep-5
   drainproof report --explain-again results/evidence/dead-endpoint
   drainproof report drainproof-runs/20261130-030603-380511 --html report.html`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -221,6 +222,8 @@ func setFault(err error) error {
 		switch singles, repeats := holes.Kinds(); {
 		case singles && repeats:
 			next += "; leave the single trials out, or measure them again"
+		case repeats && holes.WholeArms():
+			next += ", or give the folder of the whole set"
 		case singles:
 			next = "leave that record out, or measure it again"
 		}

@@ -58,6 +58,11 @@ func (e *HoleError) Kinds() (singles, repeats bool) {
 	return singles, repeats
 }
 
+// WholeArms says whether an arm has no trial at all, as where one arm's folder was given alone.
+func (e *HoleError) WholeArms() bool {
+	return slices.ContainsFunc(e.Holes, func(h Hole) bool { return h.Repeat == 0 && !h.Single })
+}
+
 // MixedError: records of one set were made under different conditions.
 type MixedError struct {
 	Experiment string

@@ -118,6 +118,28 @@ func TestCompareSays(t *testing.T) {
 	}
 }
 
+// Each trial of an experiment has a namespace of its own, which is no difference; anybody else's is.
+func TestNamespacesOfTrialsAreNoDifference(t *testing.T) {
+	made := func(n int64) []record.Record {
+		list := trials(n, n, n)
+		for i := range list {
+			list[i].ID = fmt.Sprintf("20261130-00000%d-%06d", i, n)
+			w := *list[i].Workload
+			w.Namespace, list[i].Workload = "drainproof-"+list[i].ID, &w
+		}
+		return list
+	}
+	before, after := made(9), made(0)
+	c, err := Compare(before, after)
+	if err != nil || len(c.Changed) != 0 {
+		t.Fatalf("changed %v, %v", c.Changed, err)
+	}
+	before[1].Workload.Namespace = "shop"
+	if _, err := Compare(before, after); err == nil {
+		t.Error("a workload of another namespace is taken for the same")
+	}
+}
+
 func make51(failed int64) []int64 {
 	list := make([]int64, 51)
 	for i := range list {

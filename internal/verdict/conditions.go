@@ -41,7 +41,7 @@ func allConditions() []condition {
 			}
 			return notKnown
 		}},
-		{"workload", false, workload(func(w record.Workload) string { return w.Kind + " " + w.Namespace + "/" + w.Name })},
+		{"workload", false, workloadName},
 		{"replicas", false, workload(func(w record.Workload) string { return strconv.Itoa(w.Replicas) })},
 		{"strategy", false, workload(func(w record.Workload) string { return cmp.Or(w.Strategy, none) })},
 		{"maxUnavailable", false, workload(func(w record.Workload) string { return cmp.Or(w.MaxUnavailable, none) })},
@@ -75,6 +75,16 @@ func workload(of func(record.Workload) string) func(record.Record) string {
 		}
 		return of(*r.Workload)
 	}
+}
+
+// workloadName leaves out a namespace that was made for the one trial.
+func workloadName(r record.Record) string {
+	return workload(func(w record.Workload) string {
+		if w.Namespace == "drainproof-"+r.ID {
+			return w.Kind + " " + w.Name
+		}
+		return w.Kind + " " + w.Namespace + "/" + w.Name
+	})(r)
 }
 
 func yesNo(v bool) string {

@@ -177,11 +177,19 @@ func (r *running) observe(ctx context.Context) error {
 	// It was measured, but it did not come to its end: the verdict says so, and everything is put back.
 	what := "the disruption did not come to its end"
 	if wait.Err() != nil {
-		what = fmt.Sprintf("the disruption did not end within %v", limit)
+		what = fmt.Sprintf("the disruption did not end within %v (%s)", limit, limitFrom(r.rec))
 	}
 	r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("%s: %v", what, err))
 	r.say("%s: %v", what, err)
 	return nil
+}
+
+// limitFrom names where the limit of the wait is set.
+func limitFrom(r *record.Record) string {
+	if r.Set != nil {
+		return "requests.waitTimeout of the experiment"
+	}
+	return "--timeout"
 }
 
 // awaitKilled waits until the API has told that a killed container ended: until then all looks well to it.
@@ -212,7 +220,7 @@ func (r *running) backUp(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("it was not ready again after scaling up: %v", err))
+		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("it was not ready again within %v (%s) after scaling up: %v", time.Duration(r.cfg.Traffic.WaitNs), limitFrom(r.rec), err))
 		return nil
 	}
 	r.overMonoNs = r.journal.Harness(record.ObserveEnded, r.workload.Kind+"/"+r.workload.Name, map[string]any{"waited_for": "ready again"})

@@ -239,7 +239,7 @@ func scenarios() []scenario {
 				return newWatched().kube(20, record.PodRemoved, "web-1").entry(41.3, record.ConntrackNew, "tcp", "web-1", nil)
 			}, through(record.ConnectTimeout, 41, 2041), nil, "dead-endpoint",
 			[]record.EventKind{record.PodRemoved, record.ConntrackNew},
-			"not connected in time: node worker-2 sent it to web-1, which was gone 2021 ms before at the latest; that node's rules named it to the end",
+			"not connected in time: node worker-2 sent it to web-1, which was gone 2.021 s before at the latest; that node's rules named it to the end",
 			[]variant{{"its object was removed by force", func(b *test) { b.r.Config.Trigger = "force-delete" }, "when web-1 ceased to listen"}},
 		},
 		{
@@ -251,7 +251,7 @@ func scenarios() []scenario {
 		{
 			"by its own choice", early, through(record.Refused, 41, 42), nil, "listener-closed-early",
 			[]record.EventKind{record.ListenerClosed, record.ConntrackNew, record.EndpointNotReady},
-			"refused: web-1 had closed its listener 4 ms before by its own choice, while the API advertised it (until +4000 ms at most)",
+			"refused: web-1 had closed its listener 4 ms before by its own choice, while the API advertised it (until +4.000 s at most)",
 			[]variant{
 				{"no entry", drop(record.ConntrackNew), "which Pod the node sent it to"},
 				{"no closing", drop(record.ListenerClosed), "when web-1 ceased to listen"},
@@ -430,7 +430,7 @@ func scenarios() []scenario {
 				{"no other connection tells its node", drop(record.ConntrackNew), "which Pod the node sent it to"},
 				{"two nodes tell", func(b *test) { other(b, 20, "198.18.0.1:40002").r.Events[len(b.r.Events)-1].Node = podNode }, "which Pod the node sent it to"},
 				{"it was sent again to a Pod", func(b *test) { b.rejects(800, record.RuleRejectRemoved, "reject").rule(810, record.RuleAdded, "web-2") },
-					"what became of its SYN of +1060 ms: node worker-2's rules did not reject it any more"},
+					"what became of its SYN of +1.060 s: node worker-2's rules did not reject it any more"},
 				{"nobody saw the rules all the time", func(b *test) { b.gap(record.FromDataplane, clientNode, 1000, 1010) }, "source dataplane of node worker-2 had a gap"},
 				{"it rejected a moment later", func(b *test) {
 					b.change(record.RuleRejects, func(e *record.Event) { e.TNs = int64(62 * ms) })
@@ -457,7 +457,7 @@ func scenarios() []scenario {
 				return other(dead().without(record.ConntrackNew, "").without(record.RuleAdded, "web-2"), -100, "198.18.0.1:40001")
 			}, through(record.ConnectTimeout, 60, 2060), nil, "dead-endpoint",
 			[]record.EventKind{record.RuleAdded, record.SignalSent, record.ListenerClosed, record.RuleRemoved},
-			"not connected in time: node worker-2 sent it to web-1, which had closed its listener 2022 ms before; that node's rules named it until +310 ms",
+			"not connected in time: node worker-2 sent it to web-1, which had closed its listener 2.022 s before; that node's rules named it until +310 ms",
 			[]variant{
 				{"an entry from before led it", func(b *test) { b.entry(-200, record.ConntrackNew, "tcp", "web-2", nil) }, "which Pod the node sent it to"},
 				{"they named two", func(b *test) { b.rule(-10, record.RuleAdded, "web-2") }, "which Pod the node sent it to"},
@@ -488,7 +488,7 @@ func scenarios() []scenario {
 		{
 			"an entry from before", stale, through(record.ConnectTimeout, 3500, 4500), nil, "stale-conntrack",
 			[]record.EventKind{record.EndpointAdded, record.ConntrackNew, record.ProcessExited},
-			"not connected in time: node worker-2 still sent it to web-1, whose process had exited 2500 ms before, by a conntrack entry from before; web-2 was there to take it",
+			"not connected in time: node worker-2 still sent it to web-1, whose process had exited 2.500 s before, by a conntrack entry from before; web-2 was there to take it",
 			[]variant{
 				{"no entry", drop(record.ConntrackNew), "which Pod the node sent it to"},
 				{"no exit", drop(record.ProcessExited), "which Pod the node sent it to"},
@@ -500,7 +500,7 @@ func scenarios() []scenario {
 		{
 			"a datagram that was sent before its entry was deleted", datagram, kept(record.ResponseTimeout, 3500, 8500), nil, "stale-conntrack",
 			[]record.EventKind{record.EndpointAdded, record.ConntrackNew, record.ProcessExited},
-			"not answered in time: node worker-2 still sent it to web-1, whose process had exited 1500 ms before, by a conntrack entry from before; web-2 was there to take it",
+			"not answered in time: node worker-2 still sent it to web-1, whose process had exited 1.500 s before, by a conntrack entry from before; web-2 was there to take it",
 			[]variant{
 				{"no exit", drop(record.ProcessExited), "missing"},
 				{"it was sent after that", func(b *test) { b.change(record.ConntrackDeleted, func(e *record.Event) { e.TNs = 3400 * ms }) }, "missing"},
@@ -515,7 +515,7 @@ func scenarios() []scenario {
 				{"no entry", drop(record.ConntrackNew), "which Pod the node sent it to"},
 				{"no listener", drop(record.ListenerOpened), "when web-2 ceased to listen"},
 				{"it may have listened before", func(b *test) { b.gap(record.FromKernel, podNode, 1050, 1060) }, "whether web-2 had listened before"},
-				{"it had been ready", func(b *test) { b.kube(500, record.PodReady, "web-2") }, "but web-2 had no listener before +1200 ms, and the API had called web-2 ready before it listened"},
+				{"it had been ready", func(b *test) { b.kube(500, record.PodReady, "web-2") }, "but web-2 had no listener before +1.200 s, and the API had called web-2 ready before it listened"},
 				{"the clocks do not tell", func(b *test) { b.rough(300) }, "their order lies within the bounds"},
 			},
 		},

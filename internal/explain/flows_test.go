@@ -67,12 +67,12 @@ func flowScenarios() []scenario {
 		}
 	}
 	icmpEnd := held(record.UDP, record.Severed, record.ICMPPort, 880, 4000)
-	const unknown = ", and node worker-2's rules, which knew no endpoint of the Service since +2300 ms, rejected its next datagram "
+	const unknown = ", and node worker-2's rules, which knew no endpoint of the Service since +2.300 s, rejected its next datagram "
 	return []scenario{
 		{
 			"a flow whose entry was deleted when there was no endpoint", alone, record.Failure{}, held(record.UDP, record.ReadTimeout, record.Silence, 2390, 7400), "no-endpoints",
 			[]record.EventKind{record.ConntrackNew, record.RuleRejects, record.ConntrackDeleted},
-			"not answered any more: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms" + unknown + "and no error told its client",
+			"not answered any more: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2.400 s" + unknown + "and no error told its client",
 			[]variant{
 				{"no deletion", drop(record.ConntrackDeleted), "missing"},
 				{"the rules named another", func(b *test) {
@@ -90,12 +90,12 @@ func flowScenarios() []scenario {
 			},
 			record.Failure{}, held(record.UDP, record.Severed, record.ICMPPort, 2390, 2411), "no-endpoints",
 			[]record.EventKind{record.ConntrackNew, record.RuleRejects, record.ConntrackDeleted, record.ICMPSent},
-			"refused by an ICMP error: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms" + unknown + "by an ICMP error of its own", nil,
+			"refused by an ICMP error: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2.400 s" + unknown + "by an ICMP error of its own", nil,
 		},
 		{
 			"a flow whose entry was deleted", moved, record.Failure{}, held(record.UDP, record.Rehomed, record.OtherInstance, 2300, 2450), "rehomed-by-dataplane",
 			[]record.EventKind{record.ConntrackNew, record.ConntrackDeleted, record.ConntrackNew},
-			"taken over by another instance: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms, and its next datagram was sent to web-2",
+			"taken over by another instance: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2.400 s, and its next datagram was sent to web-2",
 			[]variant{
 				{"no entry at all", func(b *test) { b.without(record.ConntrackNew, "").without(record.ConntrackDeleted, "") }, "its conntrack entry"},
 				{"no deletion", drop(record.ConntrackDeleted), "the end of the conntrack entry that led it to web-1"},
@@ -122,7 +122,7 @@ func flowScenarios() []scenario {
 		{
 			"a flow that had an entry to nobody meanwhile", astray, record.Failure{}, held(record.UDP, record.Rehomed, record.OtherInstance, 2300, 2450), "rehomed-by-dataplane",
 			[]record.EventKind{record.ConntrackNew, record.ConntrackDeleted, record.ConntrackNew},
-			"taken over by another instance: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2400 ms, and its next datagram that was sent to a Pod went to web-2", nil,
+			"taken over by another instance: kube-proxy on node worker-2 deleted its conntrack entry to web-1 at +2.400 s, and its next datagram that was sent to a Pod went to web-2", nil,
 		},
 		{
 			"a flow that nothing else could take", func() *test { return left().without(record.EndpointAdded, "web-2") }, record.Failure{}, icmpEnd, "cut-by-exit",
@@ -137,12 +137,12 @@ func flowScenarios() []scenario {
 		{
 			"a flow that its entry held", left, record.Failure{}, icmpEnd, "stale-conntrack",
 			[]record.EventKind{record.EndpointAdded, record.ConntrackNew, record.ProcessExited},
-			"refused by an ICMP error: node worker-2 still sent it to web-1, whose process had exited 3100 ms before, by a conntrack entry from before; web-2 was there to take it",
+			"refused by an ICMP error: node worker-2 still sent it to web-1, whose process had exited 3.100 s before, by a conntrack entry from before; web-2 was there to take it",
 			[]variant{
 				{"nobody looked at the entry", func(b *test) { b.blind(clientNode, conntrack) }, "whether its conntrack entry was deleted or made again (node worker-2 cannot show conntrack"},
 				{"the entry was deleted", func(b *test) {
 					b.entry(1000, record.ConntrackDeleted, "udp", "web-1", map[string]any{"by": "process", "by_comm": "kube-proxy"})
-				}, "but the conntrack entry that led it to web-1 was not left as it was (conntrack-deleted at +1000 ms)"},
+				}, "but the conntrack entry that led it to web-1 was not left as it was (conntrack-deleted at +1.000 s)"},
 				{"the order does not tell", func(b *test) { b.rough(4000) }, "missing"},
 			},
 		},

@@ -80,14 +80,14 @@ func TestEveryCauseIsToldAsAGroup(t *testing.T) {
 		"a grace period that is used up":      "1 request was closed without a response at +30.1 s: the runtime sent SIGKILL to web-1 at +30.1 s, its grace period used up",
 		"closed before it was sent":           "1 request was reset before a response at +101 ms: web-1 was closing its kept connections, from +99 ms on, before that reached it",
 		"a node that rejects":                 "1 new connection was refused at +61 ms: the rules of node worker-2 knew no endpoint of the Service since +45 ms",
-		"an entry from before":                "1 new connection was not connected in time at +4500 ms: node worker-2 still sent it to web-1 by conntrack entries from before, and its process had exited at +2000 ms",
-		"before it listened":                  "1 new connection was refused at +1001 ms: node worker-2 sent it to web-2, which began to listen at +1200 ms",
-		"a flow whose entry was deleted":      "1 udp flow was taken over by another instance at +2450 ms: kube-proxy on node worker-2 deleted the conntrack entries that led to web-1, from +2400 ms on",
+		"an entry from before":                "1 new connection was not connected in time at +4.500 s: node worker-2 still sent it to web-1 by conntrack entries from before, and its process had exited at +2.000 s",
+		"before it listened":                  "1 new connection was refused at +1.001 s: node worker-2 sent it to web-2, which began to listen at +1.200 s",
+		"a flow whose entry was deleted":      "1 udp flow was taken over by another instance at +2.450 s: kube-proxy on node worker-2 deleted the conntrack entries that led to web-1, from +2.400 s on",
 		"a flow of TCP":                       "1 tcp flow was reset at +141 ms: web-1 exited at +140 ms while it was under way",
-		"a flow that its entry held":          "1 udp flow was refused by an ICMP error at +4000 ms: node worker-2 still sent it to web-1 by conntrack entries from before, and its process had exited at +900 ms",
+		"a flow that its entry held":          "1 udp flow was refused by an ICMP error at +4.000 s: node worker-2 still sent it to web-1 by conntrack entries from before, and its process had exited at +900 ms",
 		"a client's limit":                    "",
-		"a node that drops":                   "1 new connection was not connected in time at +2060 ms: the rules of node worker-2 knew no endpoint of the Service since +45 ms",
-		"a flow that nothing else could take": "1 udp flow was refused by an ICMP error at +4000 ms: web-1 exited at +900 ms while it was under way",
+		"a node that drops":                   "1 new connection was not connected in time at +2.060 s: the rules of node worker-2 knew no endpoint of the Service since +45 ms",
+		"a flow that nothing else could take": "1 udp flow was refused by an ICMP error at +4.000 s: web-1 exited at +900 ms while it was under way",
 	}
 	for _, s := range append(scenarios(), flowScenarios()...) {
 		sentence, there := want[s.name]
@@ -121,15 +121,15 @@ func TestGroupsByTheAPI(t *testing.T) {
 		got = append(got, g.Kind+": "+g.Sentence)
 	}
 	want := []string{
-		"no-endpoints: 2 new connections were lost (1 refused, 1 unreachable) between +1061 ms and +5299 ms: the Service had no endpoint that was ready or serving since +60 ms, as the API told",
-		"unattributed: 1 request was lost (tls-failure) at +1062 ms: missing: which Pod the node sent it to (node evidence)",
+		"no-endpoints: 2 new connections were lost (1 refused, 1 unreachable) between +1.061 s and +5.299 s: the Service had no endpoint that was ready or serving since +60 ms, as the API told",
+		"unattributed: 1 request was lost (tls-failure) at +1.062 s: missing: which Pod the node sent it to (node evidence)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 	soon := starting().fails(answered(503, 2000))
 	Attribute(&soon)
-	if g := Groups(soon); len(g) != 1 || !strings.HasSuffix(g[0].Sentence, ": the API called web-2 ready only at +3000 ms") {
+	if g := Groups(soon); len(g) != 1 || !strings.HasSuffix(g[0].Sentence, ": the API called web-2 ready only at +3.000 s") {
 		t.Errorf("%+v", g)
 	}
 }
@@ -207,7 +207,7 @@ func TestProxyError(t *testing.T) {
 		}
 	}
 	g := Groups(url(1, gateway(502)))
-	if len(g) != 1 || g[0].Sentence != "1 request was answered with status 502 at +1001 ms: a proxy before the workload answered" {
+	if len(g) != 1 || g[0].Sentence != "1 request was answered with status 502 at +1.001 s: a proxy before the workload answered" {
 		t.Errorf("%+v", g)
 	}
 }

@@ -155,7 +155,7 @@ func TestNoEndpoints(t *testing.T) {
 	bare := newTest().kube(-9000, record.EndpointReady, "web-1").kube(40, record.EndpointNotReady, "web-1").kube(300, record.EndpointRemoved, "web-1")
 	check(t, bare, failed(record.Refused, 1300, 1301), "no-endpoints", record.EndpointRemoved)
 	check(t, bare, failed(record.Refused, 1200, 1201), "unattributed")
-	if c := scaledDown().cause(failed(record.Refused, 2000, 2010)); c.Sentence != "refused: the Service had had no endpoint that was ready or serving for 1950 ms, as the API told" {
+	if c := scaledDown().cause(failed(record.Refused, 2000, 2010)); c.Sentence != "refused: the Service had had no endpoint that was ready or serving for 1.950 s, as the API told" {
 		t.Errorf("it says %q", c.Sentence)
 	}
 }
@@ -216,7 +216,7 @@ func TestNoEndpointsIsOfTheService(t *testing.T) {
 
 func TestNotReadyYet(t *testing.T) {
 	check(t, starting(), answered(503, 2000), "not-ready-yet", record.PodAdded, record.PodReady)
-	if c := starting().cause(answered(503, 2000)); c.Sentence != "answered with status 503 by web-2, which the API called ready for the first time 1000 ms later: it was sent there too early" {
+	if c := starting().cause(answered(503, 2000)); c.Sentence != "answered with status 503 by web-2, which the API called ready for the first time 1.000 s later: it was sent there too early" {
 		t.Errorf("it says %q", c.Sentence)
 	}
 }

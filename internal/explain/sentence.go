@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
@@ -289,10 +290,13 @@ func (v *view) missing(f loss, t int64) string {
 	return what
 }
 
-// length prints a length of time as events are read: whole milliseconds below ten seconds, tenths of a second above.
+// length prints a length of time as events are read: to the millisecond below ten seconds, to the tenth of a second above.
 func length(ns int64) string {
-	if ns < 10e9 && ns > -10e9 {
-		return fmt.Sprintf("%d ms", (ns+500_000)/1e6)
+	switch ms := time.Duration(ns).Round(time.Millisecond).Milliseconds(); {
+	case ms < 1000 && ms > -1000:
+		return fmt.Sprintf("%d ms", ms)
+	case ms < 10_000 && ms > -10_000:
+		return fmt.Sprintf("%.3f s", float64(ms)/1e3)
 	}
 	return fmt.Sprintf("%.1f s", float64(ns)/1e9)
 }

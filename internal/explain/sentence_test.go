@@ -42,7 +42,7 @@ func TestSentences(t *testing.T) {
 		{"before the news", noHook, failed(record.Unreachable, 89, 90),
 			"unreachable 10 ms before web-1 was seen to be deleted: SIGTERM at about +50 ms (an estimate), the news that its endpoint is not ready came later (+41 ms), the news that its container exited came later (+290 ms)" + node},
 		{"in the hook", hook, failed(record.Refused, 199, 200),
-			"refused 100 ms after web-1 was seen to be deleted: SIGTERM at about +5050 ms (an estimate), its endpoint had been not ready since +41 ms at the latest, the news that its container exited came later (+290 ms)" + node},
+			"refused 100 ms after web-1 was seen to be deleted: SIGTERM at about +5.050 s (an estimate), its endpoint had been not ready since +41 ms at the latest, the news that its container exited came later (+290 ms)" + node},
 		{"a hook of unknown length", unknownHook, failed(record.Refused, 199, 200),
 			"refused 100 ms after web-1 was seen to be deleted: SIGTERM not known (a hook of unknown length began by +50 ms), its endpoint had been not ready since +41 ms at the latest, the news that its container exited came later (+290 ms)" + node},
 		{"hardly anything seen", newTest().kube(100, record.PodTerminating, "web-1"), failed(record.Refused, 199, 200),
@@ -53,23 +53,23 @@ func TestSentences(t *testing.T) {
 			"reset in the middle of its response, from web-1, 100 ms after it was seen to be deleted: SIGTERM at about +50 ms (an estimate), its endpoint had been not ready since +41 ms at the latest, the news that its container exited came later (+290 ms); " +
 				"missing: what ended it there: the application, its exit or the node (node evidence)"},
 		{"a known Pod that lives", newTest().kube(-5000, record.PodReady, "web-3"), from("web-3", status(record.HTTPError, 500, 1200)),
-			"answered with status 500, from web-3, 1200 ms after the trigger: it was not seen to end; missing: why the workload answered so (its own log)"},
+			"answered with status 500, from web-3, 1.200 s after the trigger: it was not seen to end; missing: why the workload answered so (its own log)"},
 		{"a name that is no Pod's", noHook, from("gateway", status(record.HTTPError, 503, 1200)),
-			"answered with status 503, from gateway, 1200 ms after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log), and which Pod gateway is"},
+			"answered with status 503, from gateway, 1.200 s after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log), and which Pod gateway is"},
 		{"a gateway's status", newTest(), status(record.HTTPError, 502, 1200),
-			"answered with status 502, 1200 ms after the trigger: no Pod was seen to end or start then; missing: whether the workload or a proxy before it answered so"},
+			"answered with status 502, 1.200 s after the trigger: no Pod was seen to end or start then; missing: whether the workload or a proxy before it answered so"},
 		{"gRPC", newTest(), status(record.GRPCError, 14, 1200),
-			"answered with gRPC status 14, 1200 ms after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log)"},
+			"answered with gRPC status 14, 1.200 s after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log)"},
 		{"no status", newTest(), failed(record.GRPCError, 1199, 1200),
-			"answered without a gRPC status, 1200 ms after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log)"},
+			"answered without a gRPC status, 1.200 s after the trigger: no Pod was seen to end or start then; missing: why the workload answered so (its own log)"},
 		{"a timeout counts from when it began", noHook, failed(record.ResponseTimeout, 200, 10_200),
 			"not answered in time, begun 100 ms after web-1 was seen to be deleted: SIGTERM at about +50 ms (an estimate), its endpoint had been not ready since +41 ms at the latest, the news that its container exited came later (+290 ms)" + node},
-		{"before the trigger", noHook, failed(record.Refused, -1200, -1199), "refused 1199 ms before the trigger" + node},
+		{"before the trigger", noHook, failed(record.Refused, -1200, -1199), "refused 1.199 s before the trigger" + node},
 		{"long after", noHook, failed(record.DNSFailure, 61_999, 62_000),
 			"its name not resolved 62.0 s after the trigger: no Pod was seen to end or start then; missing: why the name was not resolved (the resolver's evidence)"},
 		{"a process that died", crashed, failed(record.Refused, 129, 130),
 			"refused 100 ms after web-1 was seen to have exited: its endpoint was not seen to become not ready" + node},
-		{"a process that died and is back", crashed, failed(record.Refused, 4000, 4001), "refused 4001 ms after the trigger: no Pod was seen to end or start then" + node},
+		{"a process that died and is back", crashed, failed(record.Refused, 4000, 4001), "refused 4.001 s after the trigger: no Pod was seen to end or start then" + node},
 		{"others beside it", newTest().deleted(100, "web-1").deleted(150, "web-2").deleted(5000, "web-9").kube(120, record.PodAdded, "web-3").kube(400, record.PodReady, "web-3").kube(130, record.PodAdded, "web-4").kube(140, record.PodReady, "web-4"),
 			failed(record.Refused, 179, 180),
 			"refused 30 ms after web-2 was seen to be deleted: SIGTERM at about +50 ms (an estimate), the news that its endpoint is not ready came later (+41 ms), the news that its container exited came later (+290 ms), " +
@@ -94,7 +94,7 @@ func TestPodsOfOneName(t *testing.T) {
 	f := failed(record.EOFBeforeResponse, 600, 601)
 	f.Instance = new("db-0")
 	c := b.cause(f)
-	for _, want := range []string{"closed without a response, from db-0, 501 ms after db-0 was seen to be deleted", "1 new Pod not ready yet (the first 1399 ms later)", "and which Pod db-0 is"} {
+	for _, want := range []string{"closed without a response, from db-0, 501 ms after db-0 was seen to be deleted", "1 new Pod not ready yet (the first 1.399 s later)", "and which Pod db-0 is"} {
 		if !strings.Contains(c.Sentence, want) {
 			t.Errorf("it does not say %q:\n%s", want, c.Sentence)
 		}

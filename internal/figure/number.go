@@ -149,3 +149,28 @@ func Counts(of map[string]int) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Words are the words of a sentence, a number and its unit as one, which belong on one line: "30 s", "+41 ms", "3.4 %".
+func Words(s string) (words []string) {
+	for word := range strings.FieldsSeq(s) {
+		if n := len(words); n > 0 && isUnit(word) && endsInDigit(words[n-1]) {
+			words[n-1] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+func isUnit(word string) bool {
+	switch strings.TrimRight(word, ",.;:)") {
+	case "s", "ms", "µs", "ns", "%":
+		return true
+	}
+	return false
+}
+
+func endsInDigit(word string) bool {
+	last := word[len(word)-1]
+	return '0' <= last && last <= '9'
+}

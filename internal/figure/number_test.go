@@ -3,6 +3,8 @@ package figure
 import (
 	"math"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestNumbers(t *testing.T) {
@@ -62,5 +64,13 @@ func TestCounts(t *testing.T) {
 		if got := Counts(of); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	got := Words("from +1.2 s to 30 ms, 3 % of (5 s) it s and 7 Pods")
+	want := []string{"from", "+1.2 s", "to", "30 ms,", "3 %", "of", "(5 s)", "it", "s", "and", "7", "Pods"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

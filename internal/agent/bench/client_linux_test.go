@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"bytes"
+	"cmp"
+	"io"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -18,6 +21,8 @@ var clientOrders = map[string]func(order) (any, error){
 
 // load is what a client sends: requests on new connections.
 type load struct {
+	// Each is how many requests a connection carries; 0 is one. PerS counts connections.
+	Each int
 	// PerS is how many a second; 0 is as many as Workers can, one after another each.
 	PerS    float64
 	ForNs   int64
@@ -28,8 +33,9 @@ type load struct {
 
 // loaded is what came of it.
 type loaded struct {
-	// Done counts by worker the requests that were answered before any failed: their connections are those of the first ports.
+	// Done counts by worker the connections whose requests were answered, before any failed: they are those of the first ports.
 	Done []int
+	Each int
 	// Failed counts all others, with one error of them.
 	Failed int
 	Why    string
@@ -38,7 +44,7 @@ type loaded struct {
 
 func (l loaded) requests() (n int) {
 	for _, of := range l.Done {
-		n += of
+		n += of * l.Each
 	}
 	return n
 }
@@ -62,7 +68,7 @@ func (l loaded) connections(block int) (ends []netip.AddrPort) {
 }
 
 func (l load) run() loaded {
-	result := loaded{Done: make([]int, l.Workers)}
+	result := loaded{Done: make([]int, l.Workers), Each: max(1, l.Each)}
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	startNs := clock.MonoNs() + 50e6
@@ -78,7 +84,7 @@ func (l load) run() loaded {
 				if clock.MonoNs() >= startNs+l.ForNs {
 					break
 				}
-				err := request(clientEnd(l.Block, w, i), buf)
+				err := requests(clientEnd(l.Block, w, i), result.Each, buf)
 				if err == nil && failed == 0 {
 					result.Done[w]++
 				}
@@ -103,13 +109,25 @@ func sleepUntil(monoNs int64) {
 	}
 }
 
-// request opens a connection, asks and reads until the server closes it.
-func request(local netip.AddrPort, buf []byte) error {
+// requests opens a connection, asks so many times, and reads until the server closes it: the last request says that it is the last.
+func requests(local netip.AddrPort, times int, buf []byte) error {
 	fd, _, err := connect(local)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
+	for range times - 1 {
+		if _, err := unix.Write(fd, []byte("GET / HTTP/1.1\r\nHost: bench\r\n\r\n")); err != nil {
+			return err
+		}
+		for n := 0; !bytes.HasSuffix(buf[:n], []byte(body)); {
+			got, err := unix.Read(fd, buf[n:])
+			if err != nil || got == 0 {
+				return cmp.Or(err, io.ErrUnexpectedEOF)
+			}
+			n += got
+		}
+	}
 	if _, err := unix.Write(fd, []byte("GET / HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")); err != nil {
 		return err
 	}

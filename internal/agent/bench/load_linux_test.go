@@ -86,14 +86,20 @@ func BenchmarkNewConnections(b *testing.B) {
 // flatOut is how many requests are under way where there is no rate: enough for two processors, and none waits for another.
 const flatOut = 4
 
+// kept is how many requests a connection carries where clients keep theirs.
+const kept = 100
+
 // BenchmarkThroughput compares how many requests a second there are at most with an agent and without.
 func BenchmarkThroughput(b *testing.B) {
-	for _, server := range []string{httpServer, bareServer} {
-		b.Run(server, func(b *testing.B) {
-			s := newStage(b, server)
+	for _, c := range []struct {
+		name, server string
+		each         int
+	}{{httpServer, httpServer, 1}, {bareServer, bareServer, 1}, {httpServer + "-kept", httpServer, kept}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newStage(b, c.server)
 			for b.Loop() {
 				compare(b, s, 20, func() map[string]float64 {
-					r, _ := s.load(b, load{ForNs: int64(2 * time.Second), Workers: flatOut})
+					r, _ := s.load(b, load{Each: c.each, ForNs: int64(2 * time.Second), Workers: flatOut})
 					return map[string]float64{"throughput-ratio": float64(r.requests()) / (float64(r.TookNs) / 1e9)}
 				})
 			}

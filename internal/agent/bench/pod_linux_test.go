@@ -28,7 +28,8 @@ const (
 
 const (
 	servers = 16
-	answer  = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nhello, world"
+	body    = "hello, world"
+	answer  = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\n" + body
 )
 
 // podOrders are those of the Pod's only container.
@@ -68,7 +69,7 @@ func serveHTTP() error {
 		return err
 	}
 	go func() {
-		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello, world") }))
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
 	}()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/figure"
 )
 
 // group is one workload with what was found on it and on the objects around it.
@@ -166,17 +167,17 @@ func countsOf(fs []finding.Finding) counts {
 
 // all names every severity, those without a finding too.
 func (c counts) all() string {
-	return plural(c.errors, "error") + ", " + plural(c.warnings, "warning") + ", " + strconv.Itoa(c.info) + " info"
+	return figure.Plural(c.errors, "error") + ", " + figure.Plural(c.warnings, "warning") + ", " + strconv.Itoa(c.info) + " info"
 }
 
 // String leaves out severities without a finding.
 func (c counts) String() string {
 	var parts []string
 	if c.errors > 0 {
-		parts = append(parts, plural(c.errors, "error"))
+		parts = append(parts, figure.Plural(c.errors, "error"))
 	}
 	if c.warnings > 0 {
-		parts = append(parts, plural(c.warnings, "warning"))
+		parts = append(parts, figure.Plural(c.warnings, "warning"))
 	}
 	if c.info > 0 {
 		parts = append(parts, strconv.Itoa(c.info)+" info")
@@ -207,7 +208,7 @@ func suppressedText(list []finding.Suppressed) string {
 
 // totals is the last line of the table, and the second of a comment.
 func totals(r *finding.Report) string {
-	s := plural(len(r.Workloads), "workload") + ", " + plural(r.Objects, "object")
+	s := figure.Plural(len(r.Workloads), "workload") + ", " + figure.Plural(r.Objects, "object")
 	if r.Kubernetes != "" {
 		s += ", for Kubernetes " + r.Kubernetes
 	}
@@ -216,5 +217,5 @@ func totals(r *finding.Report) string {
 
 // nothingJudged is said where there was no workload: no data is no pass.
 func nothingJudged(r *finding.Report) string {
-	return "Nothing was judged: there is no workload among " + plural(r.Objects, "object") + "."
+	return "Nothing was judged: there is no workload among " + figure.Plural(r.Objects, "object") + "."
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/figure"
 )
 
 // commentLimit stays below the 65536 characters that GitHub takes in one comment.
@@ -20,9 +21,9 @@ func Markdown(w io.Writer, r *finding.Report) error {
 	dirty, quiet, good := worstFirst(groups(r))
 	var b strings.Builder
 	b.WriteString("<!-- drainproof audit -->\n### " + md(headline(r, dirty)) + "\n\n" + md(totals(r)) + ".\n")
-	end := folded(plural(len(quiet), "workload")+" with suppressed findings only", each(quiet, func(g group) string {
+	end := folded(figure.Plural(len(quiet), "workload")+" with suppressed findings only", each(quiet, func(g group) string {
 		return code(g.title) + ": " + md(g.summary()) + "; " + md(g.workload.Verdict)
-	})) + folded(plural(len(good), "workload")+" without findings", each(good, func(g group) string { return code(g.title) })) +
+	})) + folded(figure.Plural(len(good), "workload")+" without findings", each(good, func(g group) string { return code(g.title) })) +
 		folded("Notes", each(r.Notes, md))
 	room := commentLimit - utf8.RuneCountInString(b.String()) - utf8.RuneCountInString(end)
 	left := 0
@@ -54,11 +55,11 @@ func headline(r *finding.Report, dirty []group) string {
 	case len(r.Workloads) == 0 && len(r.Findings) == 0:
 		return "drainproof audit: nothing was judged, there is no workload in the input"
 	case len(r.Findings) == 0 && len(r.Suppressed) > 0:
-		return fmt.Sprintf("drainproof audit: %d suppressed, nothing else in %s", len(r.Suppressed), plural(len(r.Workloads), "workload"))
+		return fmt.Sprintf("drainproof audit: %d suppressed, nothing else in %s", len(r.Suppressed), figure.Plural(len(r.Workloads), "workload"))
 	case len(r.Findings) == 0:
-		return "drainproof audit: no findings in " + plural(len(r.Workloads), "workload")
+		return "drainproof audit: no findings in " + figure.Plural(len(r.Workloads), "workload")
 	}
-	return fmt.Sprintf("drainproof audit: %s; %d of %s affected", countsOf(r.Findings), affected, plural(len(r.Workloads), "workload"))
+	return fmt.Sprintf("drainproof audit: %s; %d of %s affected", countsOf(r.Findings), affected, figure.Plural(len(r.Workloads), "workload"))
 }
 
 func (g group) markdown() string {

@@ -32,7 +32,7 @@ func TestMarkdownFitsAComment(t *testing.T) {
 	if n := utf8.RuneCountInString(out); n > 65536 {
 		t.Errorf("%d characters", n)
 	}
-	if !strings.Contains(out, " more with findings are left out") || !strings.Contains(out, "200 errors; 200 of 2000 workloads affected") {
+	if !strings.Contains(out, " more with findings are left out") || !strings.Contains(out, "200 errors; 200 of 2,000 workloads affected") {
 		t.Errorf("the comment does not say what it leaves out:\n%.500s", out)
 	}
 	if open, closed := strings.Count(out, "<details>"), strings.Count(out, "</details>"); open != closed {

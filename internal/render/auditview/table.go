@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/figure"
 )
 
 // few is how many workloads are all shown, the clean ones too, and how many of those whose findings are all suppressed.
@@ -132,7 +133,7 @@ func (t *tablePage) folded(alike []group, what, color string) {
 	if len(alike) == 0 {
 		return
 	}
-	line := plural(len(alike), "workload") + what + ": "
+	line := figure.Plural(len(alike), "workload") + what + ": "
 	for i, g := range alike {
 		name := shortName(g.workload.Object)
 		if n := len(g.suppressed); n > 0 {

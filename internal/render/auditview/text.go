@@ -4,10 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/drainproof/drainproof/internal/audit/finding"
+	"github.com/drainproof/drainproof/internal/figure"
 )
 
 // each gives a new list, never nil.
@@ -60,13 +60,6 @@ func seconds(ns int64) string {
 	return strconv.FormatFloat(float64(time.Duration(ns).Round(time.Millisecond))/1e9, 'f', -1, 64) + " s"
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
 // width of s on a terminal, taking every character for one column.
 func width(s string) int { return utf8.RuneCountInString(s) }
 
@@ -75,16 +68,8 @@ func pad(s string, to int) string { return s + strings.Repeat(" ", max(0, to-wid
 // wrap breaks text into lines of at most limit columns; longer words stay whole, and a
 // number stays with its unit.
 func wrap(s string, limit int) []string {
-	var words []string
-	for word := range strings.FieldsSeq(s) {
-		if n := len(words); n > 0 && isUnit(word) && unicode.IsDigit(rune(words[n-1][len(words[n-1])-1])) {
-			words[n-1] += " " + word
-			continue
-		}
-		words = append(words, word)
-	}
 	var lines []string
-	for _, word := range words {
+	for _, word := range figure.Words(s) {
 		if n := len(lines); n > 0 && width(lines[n-1])+1+width(word) <= limit {
 			lines[n-1] += " " + word
 			continue
@@ -92,9 +77,4 @@ func wrap(s string, limit int) []string {
 		lines = append(lines, word)
 	}
 	return lines
-}
-
-func isUnit(word string) bool {
-	word = strings.TrimRight(word, ",.;:)")
-	return word == "s" || word == "ms"
 }

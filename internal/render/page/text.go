@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/drainproof/drainproof/internal/figure"
 )
 
 // Clean makes s safe to print: what is no plain, visible character (escape sequences,
@@ -63,11 +65,11 @@ func Cut(s string, width int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(width-1-head):])
 }
 
-// Wrap breaks a sentence into lines of at most width characters; longer words stay whole.
+// Wrap breaks a sentence into lines of at most width characters; longer words stay whole, and a number stays with its unit.
 func Wrap(s string, width int) []string {
 	var lines []string
 	line := ""
-	for word := range strings.FieldsSeq(s) {
+	for _, word := range figure.Words(s) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			lines = append(lines, line)
 			line = ""

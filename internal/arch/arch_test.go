@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/image":                       {"internal/fault"},
 	"internal/localcluster":                {"internal/osthread", "internal/localcluster/parts", "internal/fault"},
 	"internal/localcluster/parts":          {"internal/fault"},
-	"internal/render":                      {"internal/render/page", "internal/explain", "internal/figure", "internal/record", "internal/stats"},
+	"internal/render":                      {"internal/render/page", "internal/explain", "internal/figure", "internal/record", "internal/stats", "internal/verdict"},
 	"internal/render/page":                 {"internal/figure", "internal/record"},
 	"internal/render/testview":             {"internal/render", "internal/fault", "internal/render/page", "internal/figure", "internal/explain", "internal/verdict", "internal/record", "internal/stats"},
 	"internal/render/htmlview":             {"internal/render", "internal/render/page", "internal/figure", "internal/verdict", "internal/record"},

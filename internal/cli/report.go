@@ -38,7 +38,7 @@ and say what they lack.
 
 Tests of services are shown by themselves: one with its worst moments, a set as a table of
 its arms, and, where agents told, tables of causes, of the order in which Pods ended, and of
-the nodes that were late. JSON is .sets[] of flows, and for tests the list of their records. --compare shows what a fix did: the trials before it, the trials after it
+the nodes that were late. JSON of several records is .sets[], of one the record itself. --compare shows what a fix did: the trials before it, the trials after it
 (or two arms of one experiment), and what their number can prove.
 
 --explain-again derives the causes and the ends of Pods anew from the events, by this version's
@@ -144,7 +144,7 @@ func (a *app) report(dirs []string, output string, verbose, again bool) error {
 	case len(flows) == 0:
 		return a.showTests(output, tests)
 	case output == "json":
-		return fault.Usagef("report them apart: their JSON differs", "of %d records %d are tests of services, the others trials of flows", len(set), len(tests))
+		return setFault(render.JSON(a.Out, set))
 	}
 	if err := a.showSet(output, flows); err != nil {
 		return err

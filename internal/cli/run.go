@@ -325,11 +325,7 @@ func (a *app) showInput(output string, in render.Input, o render.Opts) error {
 func (a *app) showTests(output string, set []render.Input) error {
 	switch output {
 	case "json":
-		records := make([]record.Record, 0, len(set))
-		for _, in := range set {
-			records = append(records, in.Record)
-		}
-		return writeJSON(a.Out, records)
+		return setFault(render.JSON(a.Out, set))
 	case "markdown":
 		return setFault(testview.MatrixMarkdown(a.Out, set))
 	default:

@@ -41,11 +41,14 @@ type SetReport struct {
 // ArmReport sums up all repeats of one arm.
 type ArmReport struct {
 	Arm string `json:"arm"`
-	// Config is that of every repeat.
+	// Config is that of every repeat, but for the address in a URL and the namespace.
 	Config  record.Config `json:"config"`
 	Repeats int           `json:"repeats"`
-	TCP     Fates         `json:"tcp"`
-	UDP     Fates         `json:"udp"`
+	// Requests and Workload are of tests, TCP and UDP of trials of flows; null for the other.
+	Workload *record.Workload `json:"workload"`
+	Requests *RequestsReport  `json:"requests"`
+	TCP      *Fates           `json:"tcp"`
+	UDP      *Fates           `json:"udp"`
 	// ContainerExitCodes has one entry a repeat; null where it was not seen.
 	ContainerExitCodes []*int `json:"container_exit_codes"`
 	// Windows has one entry for each of the record's windows.
@@ -130,15 +133,16 @@ func (g *cohort) report() SetReport {
 
 // armReport takes the repeats of an arm in order.
 func armReport(arm string, trials []trial) ArmReport {
-	a := ArmReport{Arm: arm, Config: trials[0].Record.Config, Repeats: len(trials)}
+	whole := recordsOf(trials)
+	a := ArmReport{Arm: arm, Config: whole[0].Config, Repeats: len(trials), Workload: whole[0].Workload, Requests: RequestsOf(whole)}
+	if a.Requests == nil {
+		a.TCP, a.UDP = fatesOf(whole, record.TCP), fatesOf(whole, record.UDP)
+	}
 	windows := make([][]record.Window, len(trials))
 	for i, t := range trials {
-		a.TCP.Repeats = append(a.TCP.Repeats, fates(t.Record.Flows, record.TCP))
-		a.UDP.Repeats = append(a.UDP.Repeats, fates(t.Record.Flows, record.UDP))
 		a.ContainerExitCodes = append(a.ContainerExitCodes, record.Summarize(t.Record, "").ContainerExitCode)
 		windows[i] = record.DeriveWindows(t.Record, "")
 	}
-	a.TCP.Agree, a.UDP.Agree = agree(a.TCP.Repeats), agree(a.UDP.Repeats)
 	for i := range record.WindowDefs() {
 		var ws []record.Window
 		for _, w := range windows {
@@ -146,7 +150,6 @@ func armReport(arm string, trials []trial) ArmReport {
 		}
 		a.Windows = append(a.Windows, windowReport(ws))
 	}
-	whole := recordsOf(trials)
 	a.Causes, _ = causeCounts(whole)
 	if anyAgents(whole) {
 		_, passed := passings(whole)
@@ -155,6 +158,15 @@ func armReport(arm string, trials []trial) ArmReport {
 		}
 	}
 	return a
+}
+
+func fatesOf(trials []record.Record, p record.Protocol) *Fates {
+	f := &Fates{}
+	for _, r := range trials {
+		f.Repeats = append(f.Repeats, fates(r.Flows, p))
+	}
+	f.Agree = agree(f.Repeats)
+	return f
 }
 
 // fates counts flows by outcome and mechanism.

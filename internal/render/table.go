@@ -20,7 +20,7 @@ func (s SetReport) tables() []page.Table {
 	arm := column{"arm", func(a ArmReport) string { return a.Arm }}
 	trigger := column{"trigger", func(a ArmReport) string { return a.Config.Trigger }}
 	n := column{"n", func(a ArmReport) string { return fmt.Sprint(a.Repeats) }}
-	hasTCP := s.has(func(a ArmReport) Fates { return a.TCP })
+	hasTCP := s.has(func(a ArmReport) *Fates { return a.TCP })
 	// of is a column about TCP flows; none where no arm has any.
 	of := func(c column) column {
 		if !hasTCP {
@@ -42,7 +42,7 @@ func (s SetReport) tables() []page.Table {
 			s.window("endpoint not ready", record.DeleteToNotReady), of(s.window("last TCP end", record.LastTCPEnd)),
 			s.window("replacement ready", record.ReplacementReady), n),
 	}
-	if s.has(func(a ArmReport) Fates { return a.UDP }) {
+	if s.has(func(a ArmReport) *Fates { return a.UDP }) {
 		tables = append(tables, s.table("UDP", "Where each UDP flow went, and how far from the container's exit.",
 			arm, trigger, column{"UDP flows", func(a ArmReport) string { return a.UDP.String() }},
 			s.window("first end", record.FirstUDPEnd), s.window("last end", record.LastUDPEnd),
@@ -58,9 +58,10 @@ func (s SetReport) tables() []page.Table {
 }
 
 // has reports whether any arm had flows of a protocol.
-func (s SetReport) has(of func(ArmReport) Fates) bool {
+func (s SetReport) has(of func(ArmReport) *Fates) bool {
 	return slices.ContainsFunc(s.Arms, func(a ArmReport) bool {
-		return slices.ContainsFunc(of(a).Repeats, func(f []Fate) bool { return len(f) > 0 })
+		f := of(a)
+		return f != nil && slices.ContainsFunc(f.Repeats, func(f []Fate) bool { return len(f) > 0 })
 	})
 }
 

@@ -24,6 +24,15 @@ type Summary[T Number] struct {
 	Max    T   `json:"max"`
 }
 
+// Whole describes a sample that is to have n values; nil where it has fewer, or none: one with a hole is not summed up.
+func Whole[T Number](sample []T, n int) *Summary[T] {
+	s, ok := Summarize(sample)
+	if !ok || s.N < n {
+		return nil
+	}
+	return &s
+}
+
 // Summarize describes sample, which it leaves as it was. ok is false for an empty sample.
 func Summarize[T Number](sample []T) (s Summary[T], ok bool) {
 	if len(sample) == 0 {

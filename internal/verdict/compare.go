@@ -145,17 +145,8 @@ func sideOf(trials []record.Record) Side {
 	s.FailedEach, _ = stats.Summarize(failed)
 	s.ShareEach, _ = stats.Summarize(s.shares)
 	s.HurtEach, _ = stats.Summarize(hurt)
-	s.P50Each, s.P99Each = whole(p50, len(trials)), whole(p99, len(trials))
+	s.P50Each, s.P99Each = stats.Whole(p50, len(trials)), stats.Whole(p99, len(trials))
 	return s
-}
-
-// whole sums up a sample without a hole.
-func whole(sample []int64, n int) *stats.Summary[int64] {
-	s, ok := stats.Summarize(sample)
-	if !ok || s.N < n {
-		return nil
-	}
-	return &s
 }
 
 // conditions compares one trial of each side.

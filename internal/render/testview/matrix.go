@@ -3,7 +3,6 @@ package testview
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/drainproof/drainproof/internal/fault"
@@ -12,7 +11,6 @@ import (
 	"github.com/drainproof/drainproof/internal/render"
 	"github.com/drainproof/drainproof/internal/render/page"
 	"github.com/drainproof/drainproof/internal/stats"
-	"github.com/drainproof/drainproof/internal/verdict"
 )
 
 // Matrix writes a table over the arms of each experiment for a terminal. It refuses what render.New refuses, with its errors, and records that
@@ -96,58 +94,40 @@ func matrix(g render.Group) page.Table {
 }
 
 func matrixRow(a render.GroupArm) []string {
-	var failed, requests []int64
-	var shares []float64
-	var hurt []int
-	var p99 []int64
-	outcomes := map[record.RequestOutcome]int64{}
-	users, inconclusive := 0, 0
-	for _, r := range a.Trials {
-		n := verdict.Since(r)
-		failed, requests = append(failed, r.Requests.Failed), append(requests, n)
-		if n > 0 {
-			shares = append(shares, float64(r.Requests.Failed)/float64(n))
-		}
-		if r.Users != nil {
-			hurt, users = append(hurt, r.Users.Hurt), r.Users.Total
-		}
-		for _, f := range r.FailuresFrom() {
-			outcomes[f.Outcome]++
-		}
-		if r.Latency != nil && r.Latency.During != nil {
-			p99 = append(p99, r.Latency.During.P99Ns)
-		}
-		if result, _, _ := verdictOf(r); result == record.Inconclusive {
+	q := render.RequestsOf(a.Trials)
+	trials := figure.Count(int64(len(a.Trials)))
+	inconclusive := 0
+	for _, v := range q.Verdicts {
+		if v == record.Inconclusive {
 			inconclusive++
 		}
 	}
-	n := len(a.Trials)
-	trials := figure.Count(int64(n))
 	if inconclusive > 0 {
 		trials += fmt.Sprintf(" (%d inconclusive)", inconclusive)
 	}
 	return []string{
-		a.Arm, trials, whole(failed, n, printer[int64]{figure.Count, between(requests)}), whole(shares, n, printer[float64]{text: figure.Share}),
-		whole(hurt, n, printer[int]{plain, plain(users)}), worstOutcome(outcomes), whole(p99, n, printer[int64]{text: figure.Nanoseconds}),
+		a.Arm, trials, whole(q.FailedEach, printer[int64]{figure.Count, between(q.SentEach)}), whole(q.ShareEach, printer[float64]{text: figure.Share}),
+		whole(q.HurtEach, printer[int]{plain, plain(q.Users)}), worstOutcome(q.Outcomes), whole(q.P99DuringEach, printer[int64]{text: figure.Nanoseconds}),
 	}
 }
 
-// whole prints a sample of n values; one with a hole is not summed up.
-func whole[T stats.Number](sample []T, n int, p printer[T]) string {
-	s, ok := stats.Summarize(sample)
-	if !ok || s.N < n {
+// whole prints a summary, where there is one.
+func whole[T stats.Number](s *stats.Summary[T], p printer[T]) string {
+	if s == nil {
 		return page.NotMeasured
 	}
-	return spread(s, p)
+	return spread(*s, p)
 }
 
-// between prints the smallest and the largest of a sample that is not empty, as one number where they are one.
-func between(sample []int64) string {
-	low, high := slices.Min(sample), slices.Max(sample)
-	if low == high {
-		return figure.Count(low)
+// between prints the smallest and the largest, as one number where they are one.
+func between(s *stats.Summary[int64]) string {
+	switch {
+	case s == nil:
+		return page.NotMeasured
+	case s.Min == s.Max:
+		return figure.Count(s.Min)
 	}
-	return figure.Count(low) + "–" + figure.Count(high)
+	return figure.Count(s.Min) + "–" + figure.Count(s.Max)
 }
 
 func worstOutcome(outcomes map[record.RequestOutcome]int64) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
+	"github.com/drainproof/drainproof/internal/stats"
 	"github.com/drainproof/drainproof/internal/testkit"
 )
 
@@ -97,7 +98,7 @@ func blastCells(t *testing.T, set []render.Input) string {
 			return ""
 		}
 		used[arm] = true
-		return between(failed[arm]) + " / " + between(users[arm])
+		return between(stats.Whole(failed[arm], 1)) + " / " + between(stats.Whole(users[arm], 1))
 	}
 	var b strings.Builder
 	b.WriteString("\n| trigger | preStop | app on SIGTERM | 1 replica | 2 replicas | 3 replicas |\n| --- | --- | --- | --- | --- | --- |\n")

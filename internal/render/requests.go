@@ -1,0 +1,63 @@
+package render
+
+import (
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/verdict"
+)
+
+// RequestsReport sums up the requests of an arm of tests. Each of its summaries is of one value a repeat; null where a repeat has none.
+type RequestsReport struct {
+	// Sent counts requests from the trigger on, Failed those of them that failed, Outcomes these by kind: over all repeats together.
+	Sent     int64                           `json:"sent"`
+	Failed   int64                           `json:"failed"`
+	Outcomes map[record.RequestOutcome]int64 `json:"outcomes"`
+	// Users is how many a repeat had; 0 where that was not recorded.
+	Users         int                     `json:"users"`
+	SentEach      *stats.Summary[int64]   `json:"sent_each"`
+	FailedEach    *stats.Summary[int64]   `json:"failed_each"`
+	ShareEach     *stats.Summary[float64] `json:"share_each"`
+	HurtEach      *stats.Summary[int]     `json:"hurt_each"`
+	P99DuringEach *stats.Summary[int64]   `json:"p99_during_each_ns"`
+	// Verdicts has one entry a repeat; inconclusive where a record holds none.
+	Verdicts []record.VerdictResult `json:"verdicts"`
+}
+
+// RequestsOf sums up the repeats of an arm of tests; nil for trials of flows.
+func RequestsOf(trials []record.Record) *RequestsReport {
+	q := &RequestsReport{Outcomes: map[record.RequestOutcome]int64{}, Verdicts: []record.VerdictResult{}}
+	var sent, failed, p99 []int64
+	var shares []float64
+	var hurt []int
+	for _, r := range trials {
+		if !r.IsTest() {
+			return nil
+		}
+		result := record.Inconclusive
+		if r.Verdict != nil {
+			result = r.Verdict.Result
+		}
+		q.Verdicts = append(q.Verdicts, result)
+		if r.Requests == nil {
+			continue
+		}
+		n := verdict.Since(r)
+		q.Sent, q.Failed = q.Sent+n, q.Failed+r.Requests.Failed
+		sent, failed = append(sent, n), append(failed, r.Requests.Failed)
+		if n > 0 {
+			shares = append(shares, float64(r.Requests.Failed)/float64(n))
+		}
+		if r.Users != nil {
+			hurt, q.Users = append(hurt, r.Users.Hurt), r.Users.Total
+		}
+		for _, f := range r.FailuresFrom() {
+			q.Outcomes[f.Outcome]++
+		}
+		if r.Latency != nil && r.Latency.During != nil {
+			p99 = append(p99, r.Latency.During.P99Ns)
+		}
+	}
+	n := len(trials)
+	q.SentEach, q.FailedEach, q.ShareEach, q.HurtEach, q.P99DuringEach = stats.Whole(sent, n), stats.Whole(failed, n), stats.Whole(shares, n), stats.Whole(hurt, n), stats.Whole(p99, n)
+	return q
+}

@@ -1,0 +1,68 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drainproof/drainproof/internal/record"
+	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/testkit/records"
+)
+
+func TestRequestsOfRepeats(t *testing.T) {
+	lossy, clean := records.RolloutLossy(), records.RolloutClean()
+	q := RequestsOf([]record.Record{lossy, clean, clean})
+	if q.Failed != lossy.Requests.Failed || *q.FailedEach != (stats.Summary[int64]{N: 3, Min: 0, Median: 0, Max: lossy.Requests.Failed}) || q.HurtEach.Max != lossy.Users.Hurt {
+		t.Errorf("%+v", q)
+	}
+	if d := cmp.Diff([]record.VerdictResult{record.Fail, record.Pass, record.Pass}, q.Verdicts); d != "" {
+		t.Error(d)
+	}
+	clean.Latency, clean.Verdict, clean.Users = nil, nil, nil
+	q = RequestsOf([]record.Record{lossy, clean})
+	if q.P99DuringEach != nil || q.HurtEach != nil || q.FailedEach == nil || q.Verdicts[1] != record.Inconclusive {
+		t.Errorf("what a repeat lacks is summed up all the same: %+v", q)
+	}
+	clean.Requests = nil
+	if q = RequestsOf([]record.Record{clean}); q == nil || q.SentEach != nil || len(q.Verdicts) != 1 {
+		t.Errorf("a test that sent nothing: %+v", q)
+	}
+	if q = RequestsOf([]record.Record{records.Exit()}); q != nil {
+		t.Errorf("a trial of flows has requests: %+v", q)
+	}
+}
+
+// Sets of tests and of flows are one document.
+func TestJSONOfBothKinds(t *testing.T) {
+	var b bytes.Buffer
+	if err := JSON(&b, inputs(records.RolloutLossy(), records.Exit())); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Sets []struct {
+			Arms []struct {
+				Requests, TCP, Workload *struct{}
+			}
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	tests, flows := 0, 0
+	for _, s := range doc.Sets {
+		for _, a := range s.Arms {
+			switch {
+			case a.Requests != nil && a.Workload != nil && a.TCP == nil:
+				tests++
+			case a.Requests == nil && a.TCP != nil:
+				flows++
+			}
+		}
+	}
+	if tests != 1 || flows != 1 {
+		t.Errorf("%d arms of tests, %d of flows:\n%s", tests, flows, b.String())
+	}
+}

@@ -20,21 +20,7 @@ func TestNothingHasTwoCauses(t *testing.T) {
 			other := all[rapid.IntRange(0, len(all)-1).Draw(t, "other")].make()
 			b.r.Events = append(b.r.Events, other.r.Events...)
 		}
-		var kept []record.Event
-		for _, e := range b.r.Events {
-			if rapid.IntRange(0, 5).Draw(t, "drop") == 0 {
-				continue
-			}
-			e.TNs += int64(rapid.SampledFrom([]int{0, 0, 0, 0, -3, 2, 40, -700, 1500}).Draw(t, "shift")) * ms
-			e.UncertaintyNs = rapid.SampledFrom([]*int64{new(int64(0)), new(int64(0)), new(int64(3 * ms)), nil}).Draw(t, "doubt")
-			kept = append(kept, e)
-		}
-		b.r.Events = kept
-		for _, a := range b.r.Agents {
-			for i := range a.Sights {
-				a.Sights[i].Seen = rapid.IntRange(0, 9).Draw(t, "seen") > 0
-			}
-		}
+		damage(t, b)
 		f := s.f
 		if s.flow == nil {
 			f.Outcome = rapid.SampledFrom([]record.RequestOutcome{f.Outcome, f.Outcome, record.Refused, record.ConnectTimeout, record.ResetBeforeResponse, record.EOFBeforeResponse, record.HTTPError}).Draw(t, "outcome")
@@ -71,4 +57,23 @@ func TestNothingHasTwoCauses(t *testing.T) {
 			t.Fatalf("%v fit alike: %s", fit, c.Sentence)
 		}
 	})
+}
+
+// damage leaves out events, moves them and makes their times less sure, and takes sights away.
+func damage(t *rapid.T, b *test) {
+	var kept []record.Event
+	for _, e := range b.r.Events {
+		if rapid.IntRange(0, 5).Draw(t, "drop") == 0 {
+			continue
+		}
+		e.TNs += int64(rapid.SampledFrom([]int{0, 0, 0, 0, -3, 2, 40, -700, 1500}).Draw(t, "shift")) * ms
+		e.UncertaintyNs = rapid.SampledFrom([]*int64{new(int64(0)), new(int64(0)), new(int64(3 * ms)), nil}).Draw(t, "doubt")
+		kept = append(kept, e)
+	}
+	b.r.Events = kept
+	for _, a := range b.r.Agents {
+		for i := range a.Sights {
+			a.Sights[i].Seen = rapid.IntRange(0, 9).Draw(t, "seen") > 0
+		}
+	}
 }

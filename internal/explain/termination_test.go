@@ -400,21 +400,7 @@ func TestTerminationsNameTheirEvents(t *testing.T) {
 		if rapid.Bool().Draw(t, "triggered") && b.r.Trigger == nil {
 			b.triggered(rapid.SampledFrom([]string{"delete", "kill", "rollout", "force-delete"}).Draw(t, "trigger"), "pod/web-1")
 		}
-		var kept []record.Event
-		for _, e := range b.r.Events {
-			if rapid.IntRange(0, 5).Draw(t, "drop") == 0 {
-				continue
-			}
-			e.TNs += int64(rapid.SampledFrom([]int{0, 0, 0, 0, -3, 2, 40, -700, 1500}).Draw(t, "shift")) * ms
-			e.UncertaintyNs = rapid.SampledFrom([]*int64{new(int64(0)), new(int64(0)), new(int64(3 * ms)), nil}).Draw(t, "doubt")
-			kept = append(kept, e)
-		}
-		b.r.Events = kept
-		for _, a := range b.r.Agents {
-			for i := range a.Sights {
-				a.Sights[i].Seen = rapid.IntRange(0, 9).Draw(t, "seen") > 0
-			}
-		}
+		damage(t, b)
 		if rapid.IntRange(0, 3).Draw(t, "no agents") == 0 {
 			b.r.Agents = nil
 		}

@@ -1,5 +1,5 @@
 // Package testkit is what tests share: earned skips, goldens, servers that
-// fail in chosen ways, sample records.
+// fail in chosen ways, sample records, processes with pipes.
 //
 // Only tests import it. It must not know the packages under test, except
 // record for the samples.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/testkit"
 )
 
 // roleVariable makes the test binary one of the processes of the stage in place of a test run.
@@ -98,16 +99,8 @@ func start(b *testing.B, role string, namespaces uintptr) *process {
 	b.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), roleVariable+"="+role)
-	c.Stderr = os.Stderr
 	c.SysProcAttr = &unix.SysProcAttr{Cloneflags: namespaces}
-	in, err := c.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	in, out := testkit.Pipes(b, c)
 	if err := c.Start(); err != nil {
 		b.Fatal(err)
 	}

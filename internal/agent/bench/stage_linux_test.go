@@ -214,15 +214,7 @@ func (s *stage) watch(b *testing.B) *watcher {
 		b.Fatal(err)
 	}
 	c := exec.Command(path, "agent", "watch")
-	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	in, out := testkit.Pipes(b, c)
 	s.in(b, s.node, c.Start)
 	w := &watcher{command: c}
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/probe"
+	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/wire"
 )
 
@@ -153,15 +154,7 @@ func startPeer(b *testing.B, kind string) *peerProcess {
 	b.Helper()
 	c := exec.CommandContext(b.Context(), os.Args[0])
 	c.Env = append(os.Environ(), peerVariable+"="+kind)
-	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	in, out := testkit.Pipes(b, c)
 	if err := c.Start(); err != nil {
 		b.Fatal(err)
 	}

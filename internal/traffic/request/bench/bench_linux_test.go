@@ -18,6 +18,7 @@ import (
 	"github.com/drainproof/drainproof/internal/clock"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/testkit"
 	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
@@ -66,14 +67,7 @@ func as(b *testing.B, role string, argument any) *exec.Cmd {
 func startServer(b *testing.B, failEvery int) (address string) {
 	b.Helper()
 	c := as(b, "server", failEvery)
-	in, err := c.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	in, out := testkit.Pipes(b, c)
 	if err := c.Start(); err != nil {
 		b.Fatal(err)
 	}

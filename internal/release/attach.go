@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
@@ -196,7 +197,7 @@ func (r *running) tryOnce(ctx context.Context) error {
 			if answered && !r.bundled() || time.Now().After(deadline) {
 				return r.wrongAnswer(c, a)
 			}
-			if err := pause(ctx, 200*time.Millisecond); err != nil {
+			if err := course.Pause(ctx, 200*time.Millisecond); err != nil {
 				return err
 			}
 		}

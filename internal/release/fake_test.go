@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/traffic"
@@ -177,7 +178,7 @@ func (w *world) Await(ctx context.Context, _ *kube.Workload, c kube.Condition, g
 	if c == kube.RolledOut && !slices.Equal(gone, []string{"uid-1"}) {
 		w.t.Errorf("waiting for the end of %v, want the workload's one Pod", gone)
 	}
-	return pause(ctx, w.loss+100*time.Millisecond)
+	return course.Pause(ctx, w.loss+100*time.Millisecond)
 }
 
 func (w *world) Watch(_ context.Context, s kube.WatchSpec) (func(), error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
@@ -19,7 +20,7 @@ import (
 func (r *running) before(ctx context.Context) error {
 	t := r.cfg.Traffic
 	r.enter(Before, "sending %g requests/s of %s for %v before anything is disturbed", t.Rate, plural(t.Users, "user"), time.Duration(t.BeforeNs))
-	if err := pause(ctx, time.Duration(t.BeforeNs)); err != nil {
+	if err := course.Pause(ctx, time.Duration(t.BeforeNs)); err != nil {
 		return err
 	}
 	failed, total, first := r.tally.failedSoFar()
@@ -41,7 +42,7 @@ func (r *running) fire(ctx context.Context) error {
 		}
 	}
 	t := r.trigger
-	r.undos = append(r.undos, undo{what: t.Subject(), do: r.undoTrigger, users: true})
+	r.undos.Push(course.Undo{What: t.Subject(), Do: r.undoTrigger, Users: true})
 	r.enter(Fire, "%s %s", t.Kind(), t.Subject())
 	zeroWall, zero := time.Now(), clock.MonoNs()
 	r.setZero(zero)
@@ -198,7 +199,7 @@ func (r *running) awaitKilled(ctx context.Context) error {
 		return nil
 	}
 	for r.pods.exits(r.victim.Name) == r.exitsBefore {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := course.Pause(ctx, 50*time.Millisecond); err != nil {
 			return fault.Measuref(err, "", "the kubelet has not told that the killed container of pod %s ended", r.victim.Name)
 		}
 	}
@@ -261,7 +262,7 @@ func (r *running) after(ctx context.Context) error {
 		said = "the wait is over"
 	}
 	r.enter(After, "%s; sending for another %v", said, d)
-	return pause(ctx, d)
+	return course.Pause(ctx, d)
 }
 
 // collect ends the traffic and every observer.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/probe"
@@ -245,10 +246,7 @@ func (r *running) makeNamespace(ctx context.Context) error {
 	r.namespace = "drainproof-" + r.id
 	r.enter(Deploy, "creating namespace %s", r.namespace)
 	r.rec.Environment.Namespace = r.namespace
-	// Registered first: an interrupted creation may have created it all the same.
-	r.undos = append(r.undos, undo{what: "namespace " + r.namespace, do: func(ctx context.Context) error {
-		return r.deps.API.Undo(ctx, r.namespace, r.id)
-	}})
+	r.undos.Push(course.Undo{What: "namespace " + r.namespace, Do: func(ctx context.Context) error { return r.deps.API.Undo(ctx, r.namespace, r.id) }})
 	uid, err := r.deps.API.EnsureNamespace(ctx, r.namespace, r.id, true)
 	r.rec.Environment.NamespaceUID = uid
 	return err
@@ -272,7 +270,7 @@ func (r *running) deployProbe(ctx context.Context) error {
 	r.rec.Environment.ImageID = new(deployed.Pod.ImageID)
 	if p.NoReadinessProbe && p.StartDelayNs > 0 {
 		// Kubernetes takes such a Pod for ready at once: it is for us to wait until the first ones listen.
-		if err := pause(ctx, time.Duration(p.StartDelayNs)+time.Second); err != nil {
+		if err := course.Pause(ctx, time.Duration(p.StartDelayNs)+time.Second); err != nil {
 			return err
 		}
 	}
@@ -290,7 +288,7 @@ func (r *running) claim(ctx context.Context) error {
 	}
 	release, err := r.deps.API.Claim(ctx, r.workload, c)
 	if release != nil {
-		r.undos = append(r.undos, undo{what: "the mark on " + r.workload.Ref.String(), do: release, mark: true})
+		r.undos.Push(course.Undo{What: "the mark on " + r.workload.Ref.String(), Do: release, Mark: true})
 	}
 	return err
 }

@@ -10,16 +10,13 @@ package release
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/evidence"
-	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
@@ -49,9 +46,8 @@ const (
 const (
 	deployTimeout = 90 * time.Second
 	attachTimeout = 30 * time.Second
-	// undoTimeout bounds each step of putting back; one that fails is tried again until then, undoTries times at most.
+	// undoTimeout bounds each step of putting back.
 	undoTimeout = 90 * time.Second
-	undoTries   = 4
 	// claimSlack is how much longer than planned a claim on the workload holds.
 	claimSlack = 2 * time.Minute
 )
@@ -112,55 +108,22 @@ type Deps struct {
 // says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, trial.NewID(now)), journal: journal.New(), bootID: clock.BootID()}
+	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, trial.NewID(now)), journal: journal.New(), bootID: clock.BootID(), undos: course.Undos{Timeout: undoTimeout}}
 	r.tally = newCounter()
 	traffic := *s.Config.Traffic
 	r.cfg.Traffic = &traffic
-	r.rec = &record.Record{
-		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Set: s.Set,
-		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
-		Notes: []string{}, Completeness: record.Incomplete, Missing: []string{},
-		Summary: record.Summary{TCP: map[record.Outcome]int{}, UDP: map[record.Outcome]int{}},
-	}
-	r.rec.Environment = record.Environment{
-		Cluster: s.Cluster, Context: s.Context, Image: s.Config.Image, Nodes: []record.Node{},
-		Kernel: s.Kernel, CPUs: s.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: r.bootID,
-	}
-	r.rec.Clocks = append(r.rec.Clocks, record.Clock{Name: "harness", BootID: r.bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"})
-
-	err := r.steps(ctx)
-	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
-	if interrupted {
-		r.journal.Harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
-		err = &interruptedError{phase, ctx.Err()}
-		r.rec.Missing = append(r.rec.Missing, err.Error())
-	} else if err != nil {
-		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", phase, err))
-	}
-	r.collect(context.WithoutCancel(ctx))
-	uerr := r.putBack(context.WithoutCancel(ctx))
-	if uerr != nil {
-		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
-	}
-	r.assemble()
-	switch {
-	case uerr != nil:
-		return r.rec, fault.Measuref(errors.Join(err, uerr), "put back what is left with `drainproof cleanup`, once the cluster answers", "trial %s ended with things left in the cluster", r.id)
-	case interrupted:
-		return r.rec, fault.Measuref(err, "run it again; what this trial had changed in the cluster has been put back", "trial %s", r.id)
-	}
+	r.rec = course.NewRecord(course.Origin{
+		ID: r.id, Config: r.cfg, Set: s.Set, Tool: s.Tool, Cluster: s.Cluster, Context: s.Context, Kernel: s.Kernel, CPUs: s.CPUs, BootID: r.bootID,
+	}, now)
+	err := course.Course{
+		Record: r.rec, Journal: r.journal,
+		Steps:   []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.backUp, r.after},
+		Phase:   func() string { return string(r.phase) },
+		Collect: r.collect, Assemble: r.assemble,
+		PuttingBack: func() { r.enter(PutBack, "putting back what this trial changed") }, Undos: &r.undos,
+	}.Run(ctx)
 	return r.rec, err
 }
-
-// interruptedError: somebody ended the trial early. A person knows that without the context's words for it.
-type interruptedError struct {
-	phase Phase
-	cause error
-}
-
-func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted in the phase %q", e.phase) }
-
-func (e *interruptedError) Unwrap() error { return e.cause }
 
 // running is one trial under way.
 type running struct {
@@ -203,17 +166,8 @@ type running struct {
 	zeroMonoNs  int64
 	overMonoNs  int64 // the end of the disruption; 0 where it was not seen
 	stops       []func()
-	undos       []undo
+	undos       course.Undos
 	requestsRan bool
-}
-
-// undo puts one thing back. It may be called again after it failed.
-type undo struct {
-	what string
-	do   func(context.Context) error
-	// users: it puts back what is the user's own. Where that fails, the mark on the workload must stay, as it tells
-	// cleanup what to put back. mark: it takes that mark away.
-	users, mark bool
 }
 
 func (r *running) enter(p Phase, format string, args ...any) {
@@ -251,61 +205,4 @@ func (r *running) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rec.Notes = append(r.rec.Notes, fmt.Sprintf(format, args...))
-}
-
-func (r *running) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.backUp, r.after} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putBack undoes in reverse order; every step is tried.
-func (r *running) putBack(ctx context.Context) error {
-	if len(r.undos) == 0 {
-		return nil
-	}
-	r.enter(PutBack, "putting back what this trial changed")
-	var errs []error
-	left := false
-	for _, u := range slices.Backward(r.undos) {
-		if u.mark && left {
-			continue
-		}
-		if err := u.tryHard(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("putting back %s: %w", u.what, err))
-			left = left || u.users
-		}
-	}
-	r.undos = nil
-	return errors.Join(errs...)
-}
-
-// tryHard tries again what failed: an API server that is busy or away for a moment must not leave a service at zero replicas.
-func (u undo) tryHard(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
-	for try := range undoTries {
-		if err = u.do(ctx); err == nil || try == undoTries-1 || pause(ctx, time.Second<<try) != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// pause waits, or ends early with ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
@@ -187,7 +188,7 @@ func (r *running) fire(ctx context.Context) error {
 	if err := r.undisturbed(); err != nil {
 		return err
 	}
-	r.undos = append(r.undos, undo{t.Subject(), t.Undo})
+	r.undos.Push(course.Undo{What: t.Subject(), Do: t.Undo})
 	r.enter(Fire, "%s %s", t.Kind(), t.Subject())
 	detail := map[string]any{"kind": string(t.Kind())}
 	r.zeroWall, r.zeroMonoNs = time.Now(), clock.MonoNs()

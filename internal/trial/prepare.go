@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/probe"
@@ -66,10 +67,7 @@ func minorOf(version string) (int, bool) {
 func (r *running) deploy(ctx context.Context) error {
 	r.enter(Deploy, "creating the probe in namespace %s", r.namespace)
 	r.rec.Environment.Namespace = r.namespace
-	// Registered first: an interrupted creation may have created it all the same.
-	r.undos = append(r.undos, undo{"namespace " + r.namespace, func(ctx context.Context) error {
-		return r.deps.API.Undo(ctx, r.namespace, r.id)
-	}})
+	r.undos.Push(course.Undo{What: "namespace " + r.namespace, Do: func(ctx context.Context) error { return r.deps.API.Undo(ctx, r.namespace, r.id) }})
 	uid, err := r.deps.API.EnsureNamespace(ctx, r.namespace, r.id, r.cfg.Namespace == nil)
 	if err != nil {
 		return err

@@ -11,14 +11,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/clock"
+	"github.com/drainproof/drainproof/internal/course"
 	"github.com/drainproof/drainproof/internal/evidence"
-	"github.com/drainproof/drainproof/internal/fault"
 	"github.com/drainproof/drainproof/internal/journal"
 	"github.com/drainproof/drainproof/internal/kube"
 	"github.com/drainproof/drainproof/internal/record"
@@ -49,7 +47,7 @@ func Phases() []Phase {
 const (
 	deployTimeout  = 90 * time.Second
 	attachTimeout  = 30 * time.Second
-	undoTimeout    = 60 * time.Second
+	undoTimeout    = 45 * time.Second // of each step
 	connectTimeout = 10 * time.Second
 	// tail is how long the observation goes on after everything expected has
 	// been seen, so that what comes unexpectedly is seen too.
@@ -97,50 +95,23 @@ func NewID(now time.Time) string {
 // gone when Run returns, or the error says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: journal.New(), flows: newFlowStates(), bootID: clock.BootID()}
-	r.rec = &record.Record{
-		Schema: record.Schema, ID: r.id, StartedAt: now.UTC(), Tool: s.Tool, Config: s.Config, Set: s.Set,
-		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Clocks: []record.Clock{}, Sources: []record.Source{},
-		Notes: causedByUs(s.Config), Completeness: record.Incomplete, Missing: []string{},
-		Summary: record.Summary{TCP: map[record.Outcome]int{}, UDP: map[record.Outcome]int{}},
+	r := &running{
+		spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: journal.New(), flows: newFlowStates(), bootID: clock.BootID(),
+		undos: course.Undos{Timeout: undoTimeout},
 	}
-	r.rec.Environment = record.Environment{
-		Cluster: s.Cluster, Context: s.Context, Image: s.Config.Image, Nodes: []record.Node{},
-		Kernel: s.Kernel, CPUs: s.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: r.bootID,
-	}
-	r.rec.Clocks = append(r.rec.Clocks, record.Clock{Name: "harness", BootID: r.bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"})
-
-	err := r.steps(ctx)
-	phase, interrupted := r.phase, err != nil && ctx.Err() != nil
-	if interrupted {
-		r.journal.Harness(record.Interrupted, "trial/"+r.id, map[string]any{"phase": string(phase)})
-		err = &interruptedError{phase, ctx.Err()}
-		r.rec.Missing = append(r.rec.Missing, err.Error())
-	} else if err != nil {
-		r.rec.Missing = append(r.rec.Missing, fmt.Sprintf("phase %s: %v", phase, err))
-	}
-	r.collect(context.WithoutCancel(ctx))
-	uerr := r.putBack(context.WithoutCancel(ctx))
-	r.assemble()
-	switch {
-	case uerr != nil:
-		r.rec.Notes = append(r.rec.Notes, "Not everything could be put back: "+uerr.Error())
-		return r.rec, fault.Measuref(errors.Join(err, uerr), "remove what is left with `drainproof cleanup`, once the cluster answers", "trial %s ended with things left in the cluster", r.id)
-	case interrupted:
-		return r.rec, fault.Measuref(err, "run it again; what this trial had made in the cluster has been removed", "trial %s", r.id)
-	}
+	r.rec = course.NewRecord(course.Origin{
+		ID: r.id, Config: s.Config, Set: s.Set, Tool: s.Tool, Cluster: s.Cluster, Context: s.Context, Kernel: s.Kernel, CPUs: s.CPUs, BootID: r.bootID,
+	}, now)
+	r.rec.Notes = causedByUs(s.Config)
+	err := course.Course{
+		Record: r.rec, Journal: r.journal,
+		Steps:   []func(context.Context) error{r.preflight, r.deploy, r.attach, r.settle, r.fire, r.observe},
+		Phase:   func() string { return string(r.phase) },
+		Collect: r.collect, Assemble: r.assemble,
+		PuttingBack: func() { r.enter(PutBack, "removing what this trial made") }, Undos: &r.undos,
+	}.Run(ctx)
 	return r.rec, err
 }
-
-// interruptedError: somebody ended the trial early. A person knows that without the context's words for it.
-type interruptedError struct {
-	phase Phase
-	cause error
-}
-
-func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted in the phase %q", e.phase) }
-
-func (e *interruptedError) Unwrap() error { return e.cause }
 
 // running is one trial under way.
 type running struct {
@@ -168,12 +139,7 @@ type running struct {
 	fired       bool
 	// stops end the observers, undos put things back; both run in reverse order.
 	stops []func()
-	undos []undo
-}
-
-type undo struct {
-	what string
-	do   func(context.Context) error
+	undos course.Undos
 }
 
 func (r *running) enter(p Phase, format string, args ...any) {
@@ -185,34 +151,4 @@ func (r *running) say(format string, args ...any) {
 	if r.deps.Progress != nil {
 		r.deps.Progress(r.phase, fmt.Sprintf(format, args...))
 	}
-}
-
-func (r *running) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{r.preflight, r.deploy, r.attach, r.settle, r.fire, r.observe} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putBack undoes in reverse order; every step is tried.
-func (r *running) putBack(ctx context.Context) error {
-	if len(r.undos) == 0 {
-		return nil
-	}
-	r.enter(PutBack, "removing what this trial made")
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
-	var errs []error
-	for i := len(r.undos) - 1; i >= 0; i-- {
-		if err := r.undos[i].do(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("putting back %s: %w", r.undos[i].what, err))
-		}
-	}
-	r.undos = nil
-	return errors.Join(errs...)
 }

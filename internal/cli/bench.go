@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -202,7 +201,7 @@ func recordFault(err error) error {
 	if _, ok := errors.AsType[*record.SchemaError](err); ok {
 		return fault.Usagef("use the version of drainproof that wrote it, or a later one", "%v", err)
 	}
-	if _, ok := errors.AsType[*json.SyntaxError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, ok := errors.AsType[*record.NotRecordError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fault.Usagef("give a record as drainproof wrote it: this one is cut or changed", "%v", err)
 	}
 	return fault.Measuref(err, "check the folder and its rights", "reading or writing a record")

@@ -41,8 +41,8 @@ its arms, and, where agents told, tables of causes, of the order in which Pods e
 the nodes that were late. JSON of several records is .sets[], of one the record itself. --compare shows what a fix did: the trials before it, the trials after it
 (or two arms of one experiment), and what their number can prove.
 
---explain-again derives the causes and the ends of Pods anew from the events, by this version's
-rules, for records of an older one. The records stay as they are.
+--explain-again derives the causes and the ends of Pods anew from the events, and the verdict from the
+numbers, by this version's rules, for records of an older one. The records stay as they are.
 
 Output follows the width of the terminal, elsewhere the environment's COLUMNS, from 72 to 120
 columns; from 96 on a table that is wider keeps its shape.`,
@@ -82,7 +82,7 @@ columns; from 96 on a table that is wider keeps its shape.`,
 	cmd.Flags().StringVar(&title, "title", "", "heading of the page of --html")
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file of --html")
 	cmd.Flags().BoolVar(&compare, "compare", false, "two folders: the trials before a change, and those after it")
-	cmd.Flags().BoolVar(&again, "explain-again", false, "derive causes and ends of Pods anew, by this version's rules; the records stay as they are")
+	cmd.Flags().BoolVar(&again, "explain-again", false, "derive causes, ends of Pods and verdicts anew, by this version's rules; the records stay as they are")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "of one trial: every event, every failure, and the reason for every window that was not measured")
 	return cmd
 }
@@ -100,10 +100,15 @@ func (a *app) read(again bool, dirs ...string) ([]render.Input, error) {
 			return nil, recordFault(err)
 		}
 		if problems := record.Validate(rec); len(problems) > 0 {
-			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v (and %d more)", p, problems[0], len(problems)-1)
+			more := ""
+			if len(problems) > 1 {
+				more = fmt.Sprintf(" (and %d more)", len(problems)-1)
+			}
+			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v%s", p, problems[0], more)
 		}
 		if again {
 			explain.Record(&rec)
+			verdict.Again(&rec)
 		}
 		set = append(set, render.Input{Path: p, Record: rec})
 	}
@@ -125,6 +130,9 @@ func (a *app) report(dirs []string, output string, verbose, again bool) error {
 	}
 	if verbose && len(set) > 1 {
 		return fault.Usagef("choose one of them, or leave --verbose out", "--verbose tells all of one trial, and these are %d", len(set))
+	}
+	if len(flows) == 1 && len(set) == 1 && output == "markdown" {
+		flows[0].Record.Set = nil // alone it is no set with a hole
 	}
 	if len(set) == 1 && (output != "markdown" || len(tests) == 1) {
 		rec := set[0].Record

@@ -85,10 +85,10 @@ var causes = []provoked{
 		},
 	},
 	{
-		// The Pod closes its kept connections, and the close is on its way for as long as the trial lasts: a rule of its node swallows it. A request of the test's own keeps
-		// the process there meanwhile.
+		// The Pod closes its idle connections on SIGTERM, and the close is on its way for as long as the trial lasts: a rule of its node swallows it. A request of the test's own
+		// keeps the process there meanwhile, and with it the network namespace that answers what comes on them.
 		cause: "keepalive-race",
-		app:   app{replicas: 2, args: []string{"--on-term", "finish", "--announce=false"}},
+		app:   app{replicas: 2, args: []string{"--on-term", "finish"}},
 		args:  []string{"--trigger", "delete", "--rate", "40", "--mode", "keep-alive", "--first-byte-timeout", "1s"},
 		at: func(t *testing.T, e ending) map[string]func(*exec.Cmd) {
 			e.swallowClose(t) // before the trial: on a busy machine its phases go by faster than a rule is written

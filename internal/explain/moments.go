@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ type Moment struct {
 	Outcomes []OutcomeCount
 	// Users is how many different ones were hurt.
 	Users int
-	// Before are the nearest events before it, one of a kind, in order of time.
-	Before []record.Event
+	// before are the nearest signs before it, one of a kind, in order of time.
+	before []sign
 	// Sentence tells all of it.
 	Sentence string
 }
@@ -74,26 +75,60 @@ func momentOf(r record.Record, failures []record.Failure) Moment {
 		}
 	}
 	slices.SortStableFunc(m.Outcomes, func(a, b OutcomeCount) int { return cmp.Compare(b.Failed, a.Failed) })
-	m.Before = signsBefore(r.Events, m.FromTNs)
+	m.before = signsBefore(r, m.FromTNs)
 	m.Sentence = m.sentence()
 	return m
 }
 
-// signsBefore finds the last event of each telling kind before t, and keeps the nearest.
-func signsBefore(events []record.Event, t int64) []record.Event {
-	var last []record.Event
-	for _, kind := range []record.EventKind{
-		record.PodTerminating, record.ProbeSigterm, record.EndpointNotReady, record.EndpointRemoved, record.ContainerExited, record.PodReady,
-	} {
-		for _, e := range slices.Backward(events) {
-			if e.Kind == kind && e.TNs >= 0 && e.TNs <= t {
-				last = append(last, e)
-				break
+// sign is what happened to a Pod: the kind of event that tells it without agents, and when.
+type sign struct {
+	kind  record.EventKind
+	pod   string
+	tNs   int64
+	bound record.Bound
+}
+
+func signOf(kind record.EventKind, e record.Event) sign {
+	return sign{kind, record.PodOf(e.Subject), e.TNs, e.Bound}
+}
+
+// signsBefore finds the last sign of each kind before t, and keeps the nearest. When a Pod was deleted, got SIGTERM and exited, its termination knows
+// best.
+func signsBefore(r record.Record, t int64) []sign {
+	var all []sign
+	known := map[record.EventKind]map[string]bool{record.PodTerminating: {}, record.ProbeSigterm: {}}
+	for _, x := range r.Terminations {
+		best := func(kind record.EventKind, i record.Instant) {
+			if i.TNs != nil {
+				all, known[kind][x.Pod] = append(all, sign{kind, x.Pod, *i.TNs, i.Bound}), true
 			}
 		}
+		best(record.PodTerminating, x.Deleted)
+		for _, c := range x.Containers {
+			best(record.ProbeSigterm, c.Term.Instant)
+		}
 	}
-	slices.SortStableFunc(last, func(a, b record.Event) int { return cmp.Compare(a.TNs, b.TNs) })
-	return last[max(0, len(last)-signs):]
+	for _, e := range r.Exits() {
+		all = append(all, signOf(record.ContainerExited, e))
+	}
+	for _, e := range r.Events {
+		switch e.Kind {
+		case record.PodTerminating, record.ProbeSigterm:
+			if !known[e.Kind][record.PodOf(e.Subject)] {
+				all = append(all, signOf(e.Kind, e))
+			}
+		case record.EndpointNotReady, record.EndpointRemoved, record.PodReady:
+			all = append(all, signOf(e.Kind, e))
+		}
+	}
+	last := map[record.EventKind]sign{}
+	for _, s := range all {
+		if was, ok := last[s.kind]; s.tNs >= 0 && s.tNs <= t && (!ok || s.tNs >= was.tNs) {
+			last[s.kind] = s
+		}
+	}
+	nearest := slices.SortedFunc(maps.Values(last), func(a, b sign) int { return cmp.Or(cmp.Compare(a.tNs, b.tNs), cmp.Compare(a.kind, b.kind)) })
+	return nearest[max(0, len(nearest)-signs):]
 }
 
 func (m Moment) sentence() string {
@@ -101,27 +136,37 @@ func (m Moment) sentence() string {
 	for _, o := range m.Outcomes {
 		outcomes = append(outcomes, figure.Count(int64(o.Failed))+" "+string(o.Outcome))
 	}
-	text := fmt.Sprintf("%s at +%s: %s, of %s", figure.Count(int64(m.Failed)), figure.Precise(m.FromTNs, m.ToTNs), strings.Join(outcomes, ", "), figure.Plural(m.Users, "user"))
+	// Of what was given up only the begin says where it belongs.
+	begun := ""
+	if !slices.ContainsFunc(m.Outcomes, func(o OutcomeCount) bool {
+		return o.Outcome != record.ConnectTimeout && o.Outcome != record.ResponseTimeout
+	}) {
+		begun = "begun "
+	}
+	text := fmt.Sprintf("%s %sat +%s: %s, of %s", figure.Count(int64(m.Failed)), begun, figure.Precise(m.FromTNs, m.ToTNs), strings.Join(outcomes, ", "), figure.Plural(m.Users, "user"))
 	var before []string
 	named := ""
-	for _, e := range slices.Backward(m.Before) {
-		pod := record.PodOf(e.Subject)
-		before = append(before, length(m.FromTNs-e.TNs)+" after "+happening(e, pod, pod == named))
-		named = pod
+	for _, s := range slices.Backward(m.before) {
+		atLeast := ""
+		if s.bound == record.Upper {
+			atLeast = "≥ "
+		}
+		before = append(before, atLeast+length(m.FromTNs-s.tNs)+" after "+s.happening(s.pod == named))
+		named = s.pod
 	}
 	if len(before) > 0 {
-		text += "; it began " + strings.Join(before, ", ")
+		text += "; began " + strings.Join(before, ", ")
 	}
 	return text
 }
 
-// happening says in words what an event of signsBefore tells of a Pod, which the words before may have named.
-func happening(e record.Event, pod string, named bool) string {
-	whose := pod + "'s"
+// happening says it in words, which may have named the Pod before.
+func (s sign) happening(named bool) string {
+	pod, whose := s.pod, s.pod+"'s"
 	if named {
 		pod, whose = "it", "its"
 	}
-	switch e.Kind {
+	switch s.kind {
 	case record.PodTerminating:
 		return pod + " was deleted"
 	case record.ProbeSigterm:

@@ -119,7 +119,7 @@ func TestMoments(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d moments", len(got))
 	}
-	want := "3 at +2.261–2.291 s: 3 refused, of 3 users; it began 29 ms after web-6d8f9c7b5-2kxqp's endpoint became not ready, 43 ms after it was deleted"
+	want := "3 at +2.261–2.291 s: 3 refused, of 3 users; began ≥ 29 ms after web-6d8f9c7b5-2kxqp's endpoint became not ready, ≥ 43 ms after it was deleted"
 	if got[0].Sentence != want {
 		t.Errorf("the first (-want +got):\n%s", cmp.Diff(want, got[0].Sentence))
 	}
@@ -152,8 +152,8 @@ func TestMomentsAreTheWorst(t *testing.T) {
 	var got []short
 	for _, m := range Moments(r) {
 		s := short{m.FromTNs / ms, m.ToTNs / ms, m.Failed, m.Outcomes, m.Users, nil}
-		for _, e := range m.Before {
-			s.Before = append(s.Before, e.Kind)
+		for _, sign := range m.before {
+			s.Before = append(s.Before, sign.kind)
 		}
 		got = append(got, s)
 	}
@@ -167,5 +167,18 @@ func TestMomentsAreTheWorst(t *testing.T) {
 	}
 	if got := Moments(newTest().fails()); len(got) != 0 {
 		t.Errorf("no failure gives %v", got)
+	}
+}
+
+// Where an agent saw when a Pod was asked to end, a moment is counted from there, and not from what the Pod itself wrote of it later.
+func TestMomentsCountFromTheTermination(t *testing.T) {
+	r := newTest().deleted(100, "web-1").probe(140, record.ProbeSigterm, "web-1").fails(failed(record.Refused, 148, 150))
+	r.Terminations = []record.Termination{{
+		Pod: "web-1", Deleted: record.Instant{TNs: new(int64(60 * ms)), Bound: record.Upper},
+		Containers: []record.ContainerEnd{{Name: "web", Term: record.StopSignal{Instant: record.Instant{TNs: new(int64(130 * ms)), Bound: record.Exact}}}},
+	}}
+	want := "1 at +150.0 ms: 1 refused, of 1 user; began ≥ 9 ms after web-1's endpoint became not ready, 20 ms after it got SIGTERM"
+	if got := Moments(r)[0].Sentence; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

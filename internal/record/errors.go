@@ -63,3 +63,14 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 type NoRecordError struct{ Path string }
 
 func (e *NoRecordError) Error() string { return "no record in " + e.Path }
+
+// NotRecordError: the file is no JSON, or not of a record's shape.
+type NotRecordError struct {
+	Path string
+	Err  error
+}
+
+func (e *NotRecordError) Error() string { return fmt.Sprintf("%s is not a record: %v", e.Path, e.Err) }
+
+// Unwrap gives what is wrong with it.
+func (e *NotRecordError) Unwrap() error { return e.Err }

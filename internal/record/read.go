@@ -89,7 +89,7 @@ func decode(r io.Reader, path string, limit int64) (Record, error) {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return Record{}, fmt.Errorf("%s is not a record: %w", path, inWords(err, data))
+		return Record{}, &NotRecordError{Path: path, Err: inWords(err, data)}
 	}
 	if head.Schema != Schema {
 		return Record{}, &SchemaError{Path: path, Found: head.Schema}
@@ -98,7 +98,7 @@ func decode(r io.Reader, path string, limit int64) (Record, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber() // details keep their digits
 	if err := dec.Decode(&rec); err != nil {
-		return Record{}, fmt.Errorf("%s is not a record: %w", path, inWords(err, data))
+		return Record{}, &NotRecordError{Path: path, Err: inWords(err, data)}
 	}
 	return rec, nil
 }

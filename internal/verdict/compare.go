@@ -93,7 +93,7 @@ func usable(name string, trials []record.Record) error {
 		}
 		why := unfit(r)
 		if why == "" && Since(r) == 0 {
-			why = "no request was sent after the trigger"
+			why = "no request ended after the trigger"
 		}
 		if why != "" {
 			bad = append(bad, r.ID+": "+why)

@@ -18,7 +18,7 @@ import (
 
 var clean = sync.OnceValue(records.RolloutClean)
 
-// trials makes a test a trial, of 1,000 requests after the trigger each, that lost so many. They share nothing that a test edits.
+// trials makes a test a trial, of 1,000 requests that were answered after the trigger each, and so many that were lost. They share nothing that a test edits.
 func trials(failed ...int64) []record.Record {
 	var list []record.Record
 	for i, n := range failed {
@@ -44,9 +44,9 @@ func TestCompareCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Side{
-		Trials: 3, Requests: 3000, Failed: 24, Outcomes: map[record.RequestOutcome]int64{record.Refused: 24}, Users: 20,
+		Trials: 3, Requests: 3024, Failed: 24, Outcomes: map[record.RequestOutcome]int64{record.Refused: 24}, Users: 20,
 		FailedEach: stats.Summary[int64]{N: 3, Median: 9, Min: 3, Max: 12},
-		ShareEach:  stats.Summary[float64]{N: 3, Median: 0.009, Min: 0.003, Max: 0.012},
+		ShareEach:  stats.Summary[float64]{N: 3, Median: 9. / 1009, Min: 3. / 1003, Max: 12. / 1012},
 		HurtEach:   stats.Summary[int]{N: 3, Median: 9, Min: 3, Max: 12},
 		P50Each:    c.Before.P50Each, P99Each: c.Before.P99Each,
 	}
@@ -56,7 +56,7 @@ func TestCompareCounts(t *testing.T) {
 	if p, want := c.Before.P99Each, int64(*latencySince(clean(), 99)); p == nil || *p != (stats.Summary[int64]{N: 3, Median: want, Min: want, Max: want}) {
 		t.Errorf("p99 is %+v", p)
 	}
-	if c.After.Failed != 1 || c.After.Requests != 3000 {
+	if c.After.Failed != 1 || c.After.Requests != 3001 {
 		t.Errorf("after: %d of %d", c.After.Failed, c.After.Requests)
 	}
 	if diff := cmp.Diff([]Difference{{"grace", "30 s", "45 s"}, {"preStop", "web: sleep 5s", "web: sleep 10s"}}, c.Changed); diff != "" {
@@ -68,7 +68,7 @@ func TestCompareCounts(t *testing.T) {
 	if c.TrialsP == nil || math.Abs(*c.TrialsP-0.1) > 1e-12 || math.Abs(c.TrialsLeastP-0.1) > 1e-12 {
 		t.Errorf("p by trial %v, at least %v", c.TrialsP, c.TrialsLeastP)
 	}
-	if want := stats.Fisher(24, 2976, 1, 2999); c.PooledP != want || c.PooledP > 1e-4 {
+	if want := stats.Fisher(24, 3000, 1, 3000); c.PooledP != want || c.PooledP > 1e-4 {
 		t.Errorf("pooled p is %v, want %v", c.PooledP, want)
 	}
 }
@@ -82,7 +82,7 @@ func TestCompareSays(t *testing.T) {
 		not           []string
 	}{
 		{"one against one", []int64{9}, []int64{0}, []string{
-			"Failed since the trigger: 9 of 1,000 requests (0.9 %) in 1 trial before, 0 of 1,000 requests (0 %) in 1 trial after.",
+			"Failed since the trigger: 9 of 1,009 requests (0.89 %) in 1 trial before, 0 of 1,000 requests (0 %) in 1 trial after.",
 			"The counts differ, but one trial shows only itself", "Measure each side at least 4 times.", "Fisher's exact test): p = 0.0038",
 		}, []string{"Fewer requests", "rank-sum"}},
 		{"one against many", []int64{9}, []int64{0, 0, 0, 0, 0}, []string{"one trial shows only itself"}, []string{"Fewer requests"}},
@@ -205,7 +205,7 @@ func TestCompareRefusesWhatSaysNothing(t *testing.T) {
 	behind := trials(9)
 	behind[0].Client.FellBehind = true
 	short := trials(0)
-	short[0].Requests.Series = &record.Series{FromTNs: -1e9, BucketNs: 1e9, Sent: []int64{30}, Failed: []int64{0}}
+	short[0].Latency = nil
 	for _, c := range []struct {
 		name          string
 		before, after []record.Record
@@ -217,7 +217,7 @@ func TestCompareRefusesWhatSaysNothing(t *testing.T) {
 		{"no test", trials(9), []record.Record{records.Exit()}, fault.Usage, "holds no requests"},
 		{"incomplete", incomplete, trials(0), fault.Inconclusive, "1 of 3 trials before say nothing: trial-2: the trial is incomplete: the watch broke"},
 		{"fell behind", trials(9), behind, fault.Inconclusive, "1 of 1 trials after say nothing: trial-1: the client fell behind"},
-		{"ended at its trigger", trials(9), short, fault.Inconclusive, "no request was sent after the trigger"},
+		{"ended at its trigger", trials(9), short, fault.Inconclusive, "no request ended after the trigger"},
 	} {
 		_, err := Compare(c.before, c.after)
 		if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || fault.NextOf(err) == "" {

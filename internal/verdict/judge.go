@@ -83,6 +83,17 @@ func unfit(r record.Record) string {
 	return ""
 }
 
+// Again judges a record anew, by the budget that it was judged by.
+func Again(r *record.Record) {
+	if r.Verdict == nil || r.Requests == nil {
+		return
+	}
+	if b, err := Parse(r.Verdict.Budget); err == nil {
+		v := Judge(b, *r)
+		r.Verdict = &v
+	}
+}
+
 // behind says by how much a client fell behind, or on what limits of its own.
 func behind(h record.ClientHealth) string {
 	var limits []string
@@ -98,7 +109,7 @@ func behind(h record.ClientHealth) string {
 // failedBefore tells of a workload that lost requests before anything was done to it.
 func failedBefore(b Budget, r record.Record) string {
 	failed := float64(r.Requests.FailedBefore)
-	_, before := sent(r)
+	_, before := settled(r)
 	allowed := 0.0
 	for _, l := range b.Limits {
 		switch l.Name {
@@ -116,16 +127,9 @@ func failedBefore(b Budget, r record.Record) string {
 
 func tooFew(r record.Record) string {
 	if n := Since(r); n < minSince {
-		return fmt.Sprintf("only %s sent after the trigger, and a verdict needs %d", was(int(n), "request"), minSince)
+		return fmt.Sprintf("only %s ended after the trigger, and a verdict needs %d", figure.Plural(int(n), "request"), minSince)
 	}
 	return ""
-}
-
-func was(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " was"
-	}
-	return figure.Plural(n, noun) + " were"
 }
 
 func notSeen(names []string) string {

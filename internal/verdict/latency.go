@@ -8,7 +8,7 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 )
 
-// latencySince is a percentile of the latencies of all requests that were planned at or after the trigger and answered, in
+// latencySince is a percentile of the latencies of all requests that were answered at or after the trigger, in
 // nanoseconds; null where none was, or where a histogram cannot be read.
 func latencySince(r record.Record, percent float64) *float64 {
 	if r.Latency == nil {

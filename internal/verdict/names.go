@@ -90,41 +90,39 @@ func part(n, all int64) *float64 {
 	return new(float64(n) / float64(all))
 }
 
-// Since counts the requests that were planned at or after the trigger and that the client could send, and those that were under way
-// by then and failed: these count as failed since the trigger. The edges of a series'
-// buckets lie at multiples of their width from the trigger; of one that spans it all the same, nothing is counted.
+// Since counts the requests that ended at or after the trigger and that the client could send, whenever they were due: those that failed count by
+// their ends, and so do those that did not.
 func Since(r record.Record) int64 {
-	n, _ := sent(r)
-	for _, f := range r.FailuresFrom() {
-		if f.PlannedTNs < 0 {
-			n++
-		}
-	}
+	n, _ := settled(r)
 	return n
 }
 
-// sent splits the requests that count by the trigger.
-func sent(r record.Record) (since, before int64) {
-	if r.Requests == nil || r.Requests.Series == nil {
+// settled splits the requests that count by the trigger. The latencies are of those that were answered, also with a failure.
+func settled(r record.Record) (since, before int64) {
+	if r.Requests == nil {
 		return 0, 0
 	}
-	s := r.Requests.Series
-	for i, n := range s.Sent {
-		switch from := s.FromTNs + int64(i)*s.BucketNs; {
-		case from >= 0:
-			since += n
-		case from+s.BucketNs <= 0:
-			before += n
-		}
+	since, before = r.Requests.Failed, r.Requests.FailedBefore
+	if r.Latency == nil {
+		return since, before
 	}
+	since += answered(r.Latency.During) + answered(r.Latency.After)
+	before += answered(r.Latency.Before)
 	for _, f := range r.Failures {
 		switch {
-		case f.Outcome != record.ClientLimited:
-		case f.PlannedTNs >= 0:
+		case !f.Outcome.Failed() || !f.Outcome.Answered():
+		case f.TNs >= 0:
 			since--
 		default:
 			before--
 		}
 	}
 	return max(since, 0), max(before, 0)
+}
+
+func answered(q *record.Quantiles) int64 {
+	if q == nil {
+		return 0
+	}
+	return q.Count
 }

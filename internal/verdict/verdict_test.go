@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/stats"
+	"github.com/drainproof/drainproof/internal/tally"
 	"github.com/drainproof/drainproof/internal/testkit/records"
+	"github.com/drainproof/drainproof/internal/traffic/request"
 )
 
 func budget(t *testing.T, s string) Budget {
@@ -96,11 +99,12 @@ func TestJudge(t *testing.T) {
 	nothing := records.RolloutClean()
 	nothing.Requests = &record.Requests{Outcomes: map[record.RequestOutcome]int64{}}
 	few := records.RolloutClean()
-	few.Requests.Series = &record.Series{FromTNs: -100e6, BucketNs: 100e6, Sent: []int64{50, 19}, Failed: []int64{0, 0}}
+	few.Latency.During.Count, few.Latency.After = 19, nil
 	one := records.RolloutClean()
-	one.Requests.Series = &record.Series{FromTNs: 0, BucketNs: 100e6, Sent: []int64{1}, Failed: []int64{0}}
+	one.Latency.During, one.Latency.After = nil, nil
+	one.Requests.Failed = 1
 	unanswered := records.RolloutLossy()
-	unanswered.Latency.During, unanswered.Latency.After = nil, nil
+	unanswered.Latency.During.Histogram = ""
 	garbled := records.RolloutClean()
 	garbled.Latency.During.Histogram = "bm90IG9uZQ=="
 	noHealth := records.RolloutClean()
@@ -126,14 +130,14 @@ func TestJudge(t *testing.T) {
 		{"late", "", behind, record.Inconclusive, "the client fell behind, so no loss can be blamed on the workload: requests left up to 812 ms late"},
 		{"its own limits", "", limited, record.Inconclusive, "the client fell behind, so no loss can be blamed on the workload: its own limits were 1,200 × EADDRNOTAVAIL, 3 × EMFILE"},
 		{"health not recorded", "", noHealth, record.Inconclusive, "it was not recorded whether the client kept up"},
-		{"sick before", "", sick, record.Inconclusive, "it failed before the trigger: 4 of 200 requests"},
+		{"sick before", "", sick, record.Inconclusive, "it failed before the trigger: 4 of 204 requests"},
 		{"sick before, within the budget", "failed=4", sick, record.Pass, "0 of 1,000 requests since the trigger failed (budget 4)"},
 		{"sick before, within the share", "failed-share=2%", sick, record.Pass, "0 % of the requests since the trigger failed (budget 2%)"},
-		{"sick before, beyond the share", "failed-share=1.9%", sick, record.Inconclusive, "it failed before the trigger: 4 of 200 requests"},
-		{"sick before, and only latency limited", "p99=1s", sick, record.Inconclusive, "it failed before the trigger: 4 of 200 requests"},
+		{"sick before, beyond the share", "failed-share=1.9%", sick, record.Inconclusive, "it failed before the trigger: 4 of 204 requests"},
+		{"sick before, and only latency limited", "p99=1s", sick, record.Inconclusive, "it failed before the trigger: 4 of 204 requests"},
 		{"no data", "", nothing, record.Inconclusive, "no request was sent"},
-		{"too little data", "", few, record.Inconclusive, "only 19 requests were sent after the trigger, and a verdict needs 20"},
-		{"hardly any data", "", one, record.Inconclusive, "only 1 request was sent after the trigger, and a verdict needs 20"},
+		{"too little data", "", few, record.Inconclusive, "only 19 requests ended after the trigger, and a verdict needs 20"},
+		{"hardly any data", "", one, record.Inconclusive, "only 1 request ended after the trigger, and a verdict needs 20"},
 		{"no latency", "p99=500ms,max=1s", unanswered, record.Inconclusive, "p99, max could not be measured"},
 		{"no latency, but a loss", "p99=500ms,failed=0", unanswered, record.Fail, "9 of 1,000 requests since the trigger failed (budget 0)"},
 		{"a histogram that is none", "p99=500ms", garbled, record.Inconclusive, "p99 could not be measured"},
@@ -182,10 +186,41 @@ func TestALateClientBlamesNobody(t *testing.T) {
 
 func TestClientLimitsAreLeftOut(t *testing.T) {
 	r := records.RolloutClean()
-	r.Failures = append(r.Failures, record.Failure{Outcome: record.ClientLimited, PlannedTNs: 5e9}, record.Failure{Outcome: record.ClientLimited, PlannedTNs: -1e9})
-	since, before := sent(r)
-	if since != 999 || before != 199 {
-		t.Errorf("%d since and %d before, want 999 and 199", since, before)
+	since, before := settled(r)
+	r.Failures = append(r.Failures, record.Failure{Outcome: record.ClientLimited, PlannedTNs: 5e9, TNs: 5e9}, record.Failure{Outcome: record.ClientLimited, PlannedTNs: -1e9, TNs: -1e9})
+	if s, b := settled(r); s != since || b != before || since+before != r.Requests.Total {
+		t.Errorf("%d since and %d before, of %d; then %d and %d", since, before, r.Requests.Total, s, b)
+	}
+}
+
+// What was under way at the trigger counts since then, whether it was answered or lost, and an answer that is a failure counts once.
+func TestWhatWasUnderWayCounts(t *testing.T) {
+	const planned, took = -1e9, int64(3e9)
+	samples := make([]request.Sample, 0, 40)
+	for i := range 40 {
+		s := request.Sample{PlannedNs: planned + int64(i)*1e8, LatencyNs: took}
+		if i < 5 {
+			s.LatencyNs = 1e8 // over before the trigger
+		}
+		samples = append(samples, s)
+	}
+	of := func(o record.RequestOutcome) record.Record {
+		var r record.Record
+		mixed := slices.Clone(samples)
+		for i := range mixed {
+			if i%2 == 1 {
+				mixed[i].Outcome = uint8(slices.Index(record.RequestOutcomes(), o))
+				r.Failures = append(r.Failures, record.Failure{Outcome: o, PlannedTNs: mixed[i].PlannedNs, TNs: mixed[i].PlannedNs + mixed[i].LatencyNs})
+			}
+		}
+		q, u, l := tally.Fold(tally.Input{Samples: mixed, Users: 1})
+		r.Requests, r.Users, r.Latency = &q, &u, &l
+		return r
+	}
+	for _, o := range []record.RequestOutcome{record.OK, record.HTTPError, record.Refused} {
+		if since, before := settled(of(o)); since != 35 || before != 5 {
+			t.Errorf("%s: %d since and %d before, want 35 and 5", o, since, before)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
@@ -102,6 +104,18 @@ func lose(r *record.Record, fewer int) {
 	r.Requests, r.Users = new(*r.Requests), new(*r.Users)
 	r.Requests.Failed -= int64(fewer)
 	r.Users.Hurt -= fewer
+	l, q := *r.Latency, *r.Latency.During
+	h, err := hdrhistogram.Decode([]byte(q.Histogram))
+	if err != nil {
+		panic(err)
+	}
+	_ = h.RecordValues(q.P50Ns, int64(fewer)) // within its range
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		panic(err)
+	}
+	q.Count, q.Histogram = q.Count+int64(fewer), string(text)
+	l.During, r.Latency = &q, &l
 }
 
 // comparison is four trials against four.

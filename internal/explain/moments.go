@@ -168,7 +168,7 @@ func (s sign) happening(named bool) string {
 	}
 	switch s.kind {
 	case record.PodTerminating:
-		return pod + " was deleted"
+		return whose + " deletion"
 	case record.ProbeSigterm:
 		return pod + " got SIGTERM"
 	case record.EndpointNotReady:

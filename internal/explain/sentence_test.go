@@ -119,7 +119,7 @@ func TestMoments(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d moments", len(got))
 	}
-	want := "3 at +2.261–2.291 s: 3 refused, of 3 users; began ≥ 29 ms after web-6d8f9c7b5-2kxqp's endpoint became not ready, ≥ 43 ms after it was deleted"
+	want := "3 at +2.261–2.291 s: 3 refused, of 3 users; began ≥ 29 ms after web-6d8f9c7b5-2kxqp's endpoint became not ready, ≥ 43 ms after its deletion"
 	if got[0].Sentence != want {
 		t.Errorf("the first (-want +got):\n%s", cmp.Diff(want, got[0].Sentence))
 	}

@@ -150,10 +150,10 @@ func Counts(of map[string]int) string {
 	return strings.Join(names, ", ")
 }
 
-// Words are the words of a sentence, a number and its unit as one, which belong on one line: "30 s", "+41 ms", "3.4 %".
+// Words are the words of a sentence, a number with its bound and its unit as one, which belong on one line: "30 s", "≤ 41 ms", "3.4 %".
 func Words(s string) (words []string) {
 	for word := range strings.FieldsSeq(s) {
-		if n := len(words); n > 0 && isUnit(word) && endsInDigit(words[n-1]) {
+		if n := len(words); n > 0 && (isUnit(word) && endsInDigit(words[n-1]) || isBound(words[n-1])) {
 			words[n-1] += " " + word
 			continue
 		}
@@ -161,6 +161,8 @@ func Words(s string) (words []string) {
 	}
 	return words
 }
+
+func isBound(word string) bool { return word == "≤" || word == "≥" || word == "~" }
 
 func isUnit(word string) bool {
 	switch strings.TrimRight(word, ",.;:)") {

@@ -68,8 +68,8 @@ func TestCounts(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	got := Words("from +1.2 s to 30 ms, 3 % of (5 s) it s and 7 Pods")
-	want := []string{"from", "+1.2 s", "to", "30 ms,", "3 %", "of", "(5 s)", "it", "s", "and", "7", "Pods"}
+	got := Words("from ≥ +1.2 s to 30 ms, 3 % of (5 s) it s and 7 Pods")
+	want := []string{"from", "≥ +1.2 s", "to", "30 ms,", "3 %", "of", "(5 s)", "it", "s", "and", "7", "Pods"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -33,14 +33,22 @@ func Measured(records []record.Record, from string) (floors map[string]budget.Fl
 	if trials == 0 {
 		return nil, 0
 	}
-	source := fmt.Sprintf("measured: worst of %s in %s, endpoint withdrawn after %d ms and acted on after %d ms more, at most",
-		plural(trials, "trial"), from, withdrawn.Milliseconds(), acted.Milliseconds())
+	source := fmt.Sprintf("measured: worst of %s in %s, endpoint withdrawn after %s and acted on after %s more, at most",
+		plural(trials, "trial"), from, seconds(withdrawn), seconds(acted))
 	floors = map[string]budget.Floor{}
 	// Both paths are the same rules on the same nodes.
 	for _, path := range []string{budget.ClusterIP, budget.NodePort} {
 		floors[path] = budget.Floor{Path: path, Least: worst.Round(time.Millisecond), Measured: true, Source: source}
 	}
 	return floors, trials
+}
+
+// seconds are whole milliseconds below one second.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.3f s", d.Seconds())
 }
 
 func propagation(r record.Record) (withdrawn, acted time.Duration, ok bool) {

@@ -135,16 +135,12 @@ func (a *app) report(dirs []string, output string, verbose, again bool) error {
 		flows[0].Record.Set = nil // alone it is no set with a hole
 	}
 	if len(set) == 1 && (output != "markdown" || len(tests) == 1) {
-		rec := set[0].Record
 		o := a.renderOptions()
 		o.Verbose = verbose
 		if err := a.showInput(output, set[0], o); err != nil {
 			return err
 		}
-		if rec.Completeness != record.Complete {
-			return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s", set[0].Path, harmless(rec.Missing[0]))
-		}
-		return nil
+		return whole(set)
 	}
 	switch {
 	case len(tests) == 0:
@@ -172,8 +168,10 @@ func (a *app) reportHTML(dirs []string, file, title string, force, again bool) e
 		return fault.Measuref(err, "", "writing the page")
 	}
 	if file == "-" {
-		_, err := a.Out.Write(b.Bytes())
-		return err
+		if _, err := a.Out.Write(b.Bytes()); err != nil {
+			return err
+		}
+		return whole(set)
 	}
 	if _, err := os.Lstat(file); err == nil && !force {
 		return fault.Usagef("choose another name, or overwrite it with --force", "%s exists already", file)
@@ -188,7 +186,25 @@ func (a *app) reportHTML(dirs []string, file, title string, force, again bool) e
 		return fault.Measuref(err, "make room or change the rights", "writing %s", file)
 	}
 	a.progress("page: %s", file)
-	return nil
+	return whole(set)
+}
+
+// whole says, once they are shown, that some of the records are incomplete.
+func whole(set []render.Input) error {
+	var cut []render.Input
+	for _, in := range set {
+		if in.Record.Completeness != record.Complete {
+			cut = append(cut, in)
+		}
+	}
+	if len(cut) == 0 {
+		return nil
+	}
+	more := ""
+	if len(cut) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(cut)-1)
+	}
+	return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s%s", cut[0].Path, harmless(cut[0].Record.Missing[0]), more)
 }
 
 // compare sets the trials of two folders beside each other.
@@ -226,7 +242,7 @@ func setFault(err error) error {
 		return nil
 	}
 	if holes, ok := errors.AsType[*render.HoleError](err); ok {
-		next := "measure what is missing with `drainproof run -f FILE --out DIR --resume`"
+		next := "measure what is missing: the same command again, with --resume"
 		switch singles, repeats := holes.Kinds(); {
 		case singles && repeats:
 			next += "; leave the single trials out, or measure them again"
@@ -241,7 +257,7 @@ func setFault(err error) error {
 		return fault.Usagef("report them apart, or measure the set again in one environment", "%v", err)
 	}
 	if _, ok := errors.AsType[*render.DuplicateError](err); ok {
-		return fault.Usagef("name each set once", "%v", err)
+		return fault.Usagef("give each record once, in one folder", "%v", err)
 	}
 	return err
 }

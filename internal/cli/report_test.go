@@ -46,7 +46,7 @@ func TestInterruptedSingleTrialSaysWhatToDo(t *testing.T) {
 			t.Errorf("stderr does not say %q:\n%s", w, stderr)
 		}
 	}
-	for _, w := range []string{"context canceled", "-f FILE", "has a hole"} {
+	for _, w := range []string{"context canceled", "--resume", "has a hole"} {
 		if strings.Contains(stderr, w) {
 			t.Errorf("stderr says %q:\n%s", w, stderr)
 		}
@@ -59,7 +59,7 @@ func TestInterruptedSingleTrialSaysWhatToDo(t *testing.T) {
 		}
 	}
 	_, _, stderr = runLine("report", dir)
-	for _, w := range []string{"has a hole", "-f FILE", "leave the single trials out"} {
+	for _, w := range []string{"has a hole", "--resume", "leave the single trials out"} {
 		if !strings.Contains(stderr, w) {
 			t.Errorf("stderr does not say %q:\n%s", w, stderr)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,4 +176,23 @@ func isUnit(word string) bool {
 func endsInDigit(word string) bool {
 	last := word[len(word)-1]
 	return '0' <= last && last <= '9'
+}
+
+var (
+	unitAfter  = regexp.MustCompile(`(\d) ((?:ms|µs|ns|s)\b|%)`)
+	boundAhead = regexp.MustCompile(`([≤≥~]) ([+-]?\d)`)
+)
+
+// Unbroken keeps numbers with their bounds and units where somebody else breaks the lines, by spaces that do not break (U+00A0).
+func Unbroken(s string) string {
+	return boundAhead.ReplaceAllString(unitAfter.ReplaceAllString(s, "$1\u00a0$2"), "$1\u00a0$2")
+}
+
+// Halves prints the median of counts, which may lie between two: 1,200 or 310.5.
+func Halves(v float64) string {
+	text := Count(int64(math.Floor(v)))
+	if v != math.Floor(v) {
+		text += strings.TrimPrefix(Trimmed(v-math.Floor(v)), "0")
+	}
+	return text
 }

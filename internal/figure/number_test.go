@@ -74,3 +74,22 @@ func TestWords(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestUnbroken(t *testing.T) {
+	for in, want := range map[string]string{
+		"at most 86 ms late": "at most 86\u00a0ms late", "≤ 25 s, 3.4 % of 5 Pods": "≤\u00a025\u00a0s, 3.4\u00a0% of 5 Pods", "web-1 s1 2 3": "web-1 s1 2 3", "": "",
+		"12 sheep": "12 sheep", "30 s/60 ms": "30\u00a0s/60\u00a0ms", "not known": "not known",
+	} {
+		if got := Unbroken(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestHalves(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 310.5: "310.5", 1200: "1,200", 1200.5: "1,200.5"} {
+		if got := Halves(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -14,10 +14,10 @@ type RequestsReport struct {
 	Outcomes map[record.RequestOutcome]int64 `json:"outcomes"`
 	// Users is how many a repeat had; 0 where that was not recorded.
 	Users         int                     `json:"users"`
-	SentEach      *stats.Summary[int64]   `json:"sent_each"`
-	FailedEach    *stats.Summary[int64]   `json:"failed_each"`
+	SentEach      *stats.Summary[float64] `json:"sent_each"`
+	FailedEach    *stats.Summary[float64] `json:"failed_each"`
 	ShareEach     *stats.Summary[float64] `json:"share_each"`
-	HurtEach      *stats.Summary[int]     `json:"hurt_each"`
+	HurtEach      *stats.Summary[float64] `json:"hurt_each"`
 	P99DuringEach *stats.Summary[int64]   `json:"p99_during_each_ns"`
 	// Verdicts has one entry a repeat; inconclusive where a record holds none.
 	Verdicts []record.VerdictResult `json:"verdicts"`
@@ -26,9 +26,8 @@ type RequestsReport struct {
 // RequestsOf sums up the repeats of an arm of tests; nil for trials of flows.
 func RequestsOf(trials []record.Record) *RequestsReport {
 	q := &RequestsReport{Outcomes: map[record.RequestOutcome]int64{}, Verdicts: []record.VerdictResult{}}
-	var sent, failed, p99 []int64
-	var shares []float64
-	var hurt []int
+	var p99 []int64
+	var sent, failed, shares, hurt []float64 // of counts, too, a median may lie between two
 	for _, r := range trials {
 		if !r.IsTest() {
 			return nil
@@ -43,12 +42,12 @@ func RequestsOf(trials []record.Record) *RequestsReport {
 		}
 		n := verdict.Since(r)
 		q.Sent, q.Failed = q.Sent+n, q.Failed+r.Requests.Failed
-		sent, failed = append(sent, n), append(failed, r.Requests.Failed)
+		sent, failed = append(sent, float64(n)), append(failed, float64(r.Requests.Failed))
 		if n > 0 {
 			shares = append(shares, float64(r.Requests.Failed)/float64(n))
 		}
 		if r.Users != nil {
-			hurt, q.Users = append(hurt, r.Users.Hurt), r.Users.Total
+			hurt, q.Users = append(hurt, float64(r.Users.Hurt)), r.Users.Total
 		}
 		for _, f := range r.FailuresFrom() {
 			q.Outcomes[f.Outcome]++

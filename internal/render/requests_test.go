@@ -15,11 +15,14 @@ import (
 func TestRequestsOfRepeats(t *testing.T) {
 	lossy, clean := records.RolloutLossy(), records.RolloutClean()
 	q := RequestsOf([]record.Record{lossy, clean, clean})
-	if q.Failed != lossy.Requests.Failed || *q.FailedEach != (stats.Summary[int64]{N: 3, Min: 0, Median: 0, Max: lossy.Requests.Failed}) || q.HurtEach.Max != lossy.Users.Hurt {
+	if q.Failed != lossy.Requests.Failed || *q.FailedEach != (stats.Summary[float64]{N: 3, Min: 0, Median: 0, Max: float64(lossy.Requests.Failed)}) || q.HurtEach.Max != float64(lossy.Users.Hurt) {
 		t.Errorf("%+v", q)
 	}
 	if d := cmp.Diff([]record.VerdictResult{record.Fail, record.Pass, record.Pass}, q.Verdicts); d != "" {
 		t.Error(d)
+	}
+	if q = RequestsOf([]record.Record{lossy, clean}); q.FailedEach.Median != float64(lossy.Requests.Failed)/2 {
+		t.Errorf("the median of two is %v", q.FailedEach.Median)
 	}
 	clean.Latency, clean.Verdict, clean.Users = nil, nil, nil
 	q = RequestsOf([]record.Record{lossy, clean})

@@ -36,9 +36,9 @@ type Side struct {
 	// Outcomes counts those failures.
 	Outcomes map[record.RequestOutcome]int64 `json:"outcomes"`
 	// The rest has one value for each trial. Users is the number of users of a trial.
-	FailedEach stats.Summary[int64]   `json:"failed_each"`
+	FailedEach stats.Summary[float64] `json:"failed_each"`
 	ShareEach  stats.Summary[float64] `json:"share_each"`
-	HurtEach   stats.Summary[int]     `json:"hurt_each"`
+	HurtEach   stats.Summary[float64] `json:"hurt_each"`
 	Users      int                    `json:"users"`
 	// P50Each and P99Each are latencies in nanoseconds; null where a trial has none.
 	P50Each *stats.Summary[int64] `json:"p50_each_ns"`
@@ -118,8 +118,8 @@ func usable(name string, trials []record.Record) error {
 
 func sideOf(trials []record.Record) Side {
 	s := Side{Trials: len(trials), Outcomes: map[record.RequestOutcome]int64{}}
-	var failed, p50, p99 []int64
-	var hurt []int
+	var p50, p99 []int64
+	var failed, hurt []float64 // of which a median may lie between two
 	for _, r := range trials {
 		n := Since(r)
 		s.Requests += n
@@ -127,11 +127,11 @@ func sideOf(trials []record.Record) Side {
 		for _, f := range r.FailuresFrom() {
 			s.Outcomes[f.Outcome]++
 		}
-		failed = append(failed, r.Requests.Failed)
+		failed = append(failed, float64(r.Requests.Failed))
 		s.shares = append(s.shares, float64(r.Requests.Failed)/float64(n))
 		if r.Users != nil {
 			s.Users = r.Users.Total
-			hurt = append(hurt, r.Users.Hurt)
+			hurt = append(hurt, float64(r.Users.Hurt))
 		}
 		for _, q := range []struct {
 			percent float64

@@ -45,9 +45,9 @@ func TestCompareCounts(t *testing.T) {
 	}
 	want := Side{
 		Trials: 3, Requests: 3024, Failed: 24, Outcomes: map[record.RequestOutcome]int64{record.Refused: 24}, Users: 20,
-		FailedEach: stats.Summary[int64]{N: 3, Median: 9, Min: 3, Max: 12},
+		FailedEach: stats.Summary[float64]{N: 3, Median: 9, Min: 3, Max: 12},
 		ShareEach:  stats.Summary[float64]{N: 3, Median: 9. / 1009, Min: 3. / 1003, Max: 12. / 1012},
-		HurtEach:   stats.Summary[int]{N: 3, Median: 9, Min: 3, Max: 12},
+		HurtEach:   stats.Summary[float64]{N: 3, Median: 9, Min: 3, Max: 12},
 		P50Each:    c.Before.P50Each, P99Each: c.Before.P99Each,
 	}
 	if diff := cmp.Diff(want, c.Before, cmpopts.IgnoreUnexported(Side{})); diff != "" {

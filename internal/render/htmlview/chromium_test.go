@@ -392,7 +392,7 @@ func TestSetInChromium(t *testing.T) {
 func TestWithoutAScriptInChromium(t *testing.T) {
 	browser := chromium(t)
 	b := open(t, browser, []record.Record{records.RolloutLossy()}, command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}), chromedp.EmulateViewport(1280, 2600))
-	text := got(t, b, chromedp.Text(chromedp.CSS("body")))
+	text := strings.ReplaceAll(got(t, b, chromedp.Text(chromedp.CSS("body"))), "\u00a0", " ")
 	for _, want := range []string{"No script runs here", "Fail", "9 of 1,000 requests failed", "What to doubt", "ECONNREFUSED", "refused 43 ms after the API showed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("without a script there is no %q", want)

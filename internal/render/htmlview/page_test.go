@@ -45,7 +45,7 @@ func pageOf(t testing.TB, list ...record.Record) string {
 	return b.String()
 }
 
-// plainOf is the page's own HTML, without scripts, styles and data.
+// plainOf is the page's own HTML, without scripts, styles and data, with plain spaces between numbers and units.
 func plainOf(t testing.TB, list ...record.Record) string {
 	t.Helper()
 	v, err := viewOf(inputs(list...))
@@ -56,7 +56,16 @@ func plainOf(t testing.TB, list ...record.Record) string {
 	if err := body.Execute(&b, v); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "\u00a0", " ")
+}
+
+// A browser breaks no line between a number and its unit.
+func TestUnitsStayWithTheirNumbers(t *testing.T) {
+	r := records.RolloutLossy()
+	r.Verdict.Reason = "p99 was 512 ms (budget 500ms)"
+	if page := pageOf(t, r); !strings.Contains(page, "512\u00a0ms") || strings.Contains(page, "512 ms (") {
+		t.Error("the verdict's reason has a plain space in it")
+	}
 }
 
 func samples() []records.Sample { return append(records.Tests(), records.Named()...) }

@@ -10,6 +10,7 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/render"
 	"github.com/drainproof/drainproof/internal/render/page"
+	"github.com/drainproof/drainproof/internal/verdict"
 )
 
 // setView sums up several trials: a row each, and a small picture each, all over one axis.
@@ -51,7 +52,7 @@ func setOf(inputs []render.Input, trials []trialView) *setView {
 	}
 	tests := slices.ContainsFunc(inputs, func(in render.Input) bool { return in.Record.IsTest() })
 	if tests {
-		v.Head = columns("#requests", "#failed", "#users hurt", "#p99 before", "#p99 during", "#p99 after", "#disruption")
+		v.Head = columns("#requests since the trigger", "#failed", "#users hurt", "#p99 before", "#p99 during", "#p99 after", "#disruption")
 	} else {
 		v.Head = columns("TCP flows", "UDP flows", "#last TCP end", "#endpoint removed", "#dead endpoint", "#exit code")
 	}
@@ -143,7 +144,7 @@ func sharedSpan(inputs []render.Input) span {
 func testCells(r record.Record) []string {
 	cells := []string{page.NotMeasured, page.NotMeasured, page.NotMeasured, page.NotMeasured, page.NotMeasured, page.NotMeasured, page.NotMeasured}
 	if q := r.Requests; q != nil {
-		cells[0], cells[1] = figure.Count(q.Total), figure.Count(q.Failed)
+		cells[0], cells[1] = figure.Count(verdict.Since(r)), figure.Count(q.Failed)
 	}
 	if u := r.Users; u != nil {
 		cells[2] = fmt.Sprintf("%s of %s", figure.Count(int64(u.Hurt)), figure.Count(int64(u.Total)))

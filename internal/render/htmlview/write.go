@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/drainproof/drainproof/internal/figure"
 	"github.com/drainproof/drainproof/internal/render"
 	"github.com/drainproof/drainproof/internal/render/page"
 )
@@ -45,7 +46,7 @@ var (
 	chartLicense string
 )
 
-var body = template.Must(template.New("page").Funcs(template.FuncMap{"clean": page.Clean, "notMeasured": func() string { return page.NotMeasured }}).Parse(pageText))
+var body = template.Must(template.New("page").Funcs(template.FuncMap{"clean": func(s string) string { return figure.Unbroken(page.Clean(s)) }, "notMeasured": func() string { return page.NotMeasured }}).Parse(pageText))
 
 // ownScript joins the files of the program.
 var ownScript = sync.OnceValue(func() string {

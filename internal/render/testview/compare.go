@@ -71,13 +71,13 @@ func comparisonTables(c verdict.Comparison) []page.Table {
 	row("failed, in all", func(s verdict.Side) string {
 		return fmt.Sprintf("%s of %s (%s)", figure.Count(s.Failed), figure.Count(s.Requests), figure.Share(float64(s.Failed)/float64(s.Requests)))
 	})
-	row("failed", func(s verdict.Side) string { return spread(s.FailedEach, printer[int64]{text: figure.Count}) })
+	row("failed", func(s verdict.Side) string { return spread(s.FailedEach, printer[float64]{text: figure.Halves}) })
 	row("share", func(s verdict.Side) string { return spread(s.ShareEach, printer[float64]{text: figure.Share}) })
 	row("users hurt", func(s verdict.Side) string {
 		if s.HurtEach.N < s.Trials {
 			return page.NotMeasured
 		}
-		return spread(s.HurtEach, printer[int]{plain, plain(s.Users)})
+		return spread(s.HurtEach, printer[float64]{figure.Halves, plain(s.Users)})
 	})
 	row("p50", func(s verdict.Side) string { return spreadTimes(s.P50Each) })
 	row("p99", func(s verdict.Side) string { return spreadTimes(s.P99Each) })

@@ -106,8 +106,8 @@ func matrixRow(a render.GroupArm) []string {
 		trials += fmt.Sprintf(" (%d inconclusive)", inconclusive)
 	}
 	return []string{
-		a.Arm, trials, whole(q.FailedEach, printer[int64]{figure.Count, between(q.SentEach)}), whole(q.ShareEach, printer[float64]{text: figure.Share}),
-		whole(q.HurtEach, printer[int]{plain, plain(q.Users)}), worstOutcome(q.Outcomes), whole(q.P99DuringEach, printer[int64]{text: figure.Nanoseconds}),
+		a.Arm, trials, whole(q.FailedEach, printer[float64]{figure.Halves, between(q.SentEach)}), whole(q.ShareEach, printer[float64]{text: figure.Share}),
+		whole(q.HurtEach, printer[float64]{figure.Halves, plain(q.Users)}), worstOutcome(q.Outcomes), whole(q.P99DuringEach, printer[int64]{text: figure.Nanoseconds}),
 	}
 }
 
@@ -120,14 +120,14 @@ func whole[T stats.Number](s *stats.Summary[T], p printer[T]) string {
 }
 
 // between prints the smallest and the largest, as one number where they are one.
-func between(s *stats.Summary[int64]) string {
+func between(s *stats.Summary[float64]) string {
 	switch {
 	case s == nil:
 		return page.NotMeasured
 	case s.Min == s.Max:
-		return figure.Count(s.Min)
+		return figure.Halves(s.Min)
 	}
-	return figure.Count(s.Min) + "–" + figure.Count(s.Max)
+	return figure.Halves(s.Min) + "–" + figure.Halves(s.Max)
 }
 
 func worstOutcome(outcomes map[record.RequestOutcome]int64) string {

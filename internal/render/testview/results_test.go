@@ -85,11 +85,11 @@ func TestResultsPageHoldsThePublishedTests(t *testing.T) {
 // blastCells sets the arms of the blast-radius experiment in rows by what is done to the workload and how it shuts down, and in columns by the
 // number of its replicas. A cell has failed requests and users hurt: one number where all repeats agree, else the smallest and the largest.
 func blastCells(t *testing.T, set []render.Input) string {
-	failed, users := map[string][]int64{}, map[string][]int64{}
+	failed, users := map[string][]float64{}, map[string][]float64{}
 	for _, in := range set {
 		arm := in.Record.Set.Arm
-		failed[arm] = append(failed[arm], in.Record.Requests.Failed)
-		users[arm] = append(users[arm], int64(in.Record.Users.Hurt))
+		failed[arm] = append(failed[arm], float64(in.Record.Requests.Failed))
+		users[arm] = append(users[arm], float64(in.Record.Users.Hurt))
 	}
 	used := map[string]bool{}
 	cell := func(arm string) string {

@@ -345,7 +345,7 @@ func (a *app) auditExplainCommand() *cobra.Command {
 		Use: "explain [RULE]", Short: "Print a rule with the physics and the sources it rests on; all rules without a name",
 		Example: `  drainproof audit explain DP103
   drainproof audit explain -o markdown > rules.md`,
-		Args: cobra.MaximumNArgs(1),
+		Args: maxOneArg("a rule"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := oneOf("output", output, "table", "markdown"); err != nil {
 				return err

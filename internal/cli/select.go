@@ -129,7 +129,7 @@ func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any)
 	case <-ctx.Done():
 	}
 	if s := strings.ToLower(strings.TrimSpace(line)); s != "y" && s != "yes" {
-		return fault.Usagef("", "not confirmed, nothing was touched")
+		return fault.Usagef("answer y, or give --yes", "not confirmed, nothing was touched")
 	}
 	return nil
 }

@@ -369,7 +369,7 @@ func (o *testOptions) body(stdin io.Reader) ([]byte, error) {
 	case o.dataFile == "-":
 		var err error
 		if b, err = io.ReadAll(io.LimitReader(stdin, maxBody+1)); err != nil {
-			return nil, fault.Usagef("", "reading the body from standard input: %v", err)
+			return nil, fault.Usagef("check the command before the pipe", "reading the body from standard input: %v", err)
 		}
 	case o.dataFile != "":
 		var err error

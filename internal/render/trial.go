@@ -52,8 +52,14 @@ func (v *trialPage) header() {
 		title += page.Clean(fmt.Sprintf(" (%s: %s, repeat %d of %d)", s.Experiment, s.Arm, s.Repeat, s.Repeats))
 	}
 	id := page.Clean(v.r.ID)
-	gap := max(2, v.width-utf8.RuneCountInString(title)-utf8.RuneCountInString(id))
-	v.line(v.k.Bold(title) + strings.Repeat(" ", gap) + v.k.Dim(id))
+	if gap := v.width - utf8.RuneCountInString(title) - utf8.RuneCountInString(id); gap >= 2 {
+		v.line(v.k.Bold(title) + strings.Repeat(" ", gap) + v.k.Dim(id))
+	} else {
+		for _, line := range page.Wrap(title, v.width) {
+			v.line(v.k.Bold(line))
+		}
+		v.line(v.k.Dim(id))
+	}
 
 	mode := "proxy mode " + page.NotMeasured
 	if e.ProxyMode != nil {

@@ -144,7 +144,7 @@ func (p *parser) explain(s string, line int, err error) error {
 			text = after
 		}
 	}
-	next := ""
+	next := "mend that line, or what is open before it"
 	for _, a := range advices {
 		if strings.Contains(text, a.words) {
 			next = a.next
@@ -152,7 +152,7 @@ func (p *parser) explain(s string, line int, err error) error {
 		}
 	}
 	if strings.Contains(s, "{{") {
-		next = strings.TrimPrefix(next+"; if this is a template, render it first: helm template ... | drainproof audit -f -", "; ")
+		next += "; if this is a template, render it first: helm template ... | drainproof audit -f -"
 	}
 	return p.syntax(line+at-1, next, "not valid YAML: %s", text)
 }

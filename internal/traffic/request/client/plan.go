@@ -18,21 +18,21 @@ func check(p request.Plan) error {
 	t, l := p.Target, p.Limits
 	switch {
 	case !slices.Contains(modes, p.Mode):
-		return fault.Usagef("", "there is no mode %q", p.Mode)
+		return fault.Usagef("see `drainproof test --help`", "there is no mode %q", p.Mode)
 	case !(p.Rate > 0) || p.Users < 1: // NaN is not above zero either
-		return fault.Usagef("", "a rate of %g per second over %d users sends nothing", p.Rate, p.Users)
+		return fault.Usagef("give a rate and a number of users above 0", "a rate of %g per second over %d users sends nothing", p.Rate, p.Users)
 	case min(l.DNSNs, l.ConnectNs, l.TLSNs, l.FirstByteNs, l.WholeNs) <= 0:
-		return fault.Usagef("", "every timeout must be above zero")
+		return fault.Usagef("give durations such as 5s", "every timeout must be above zero")
 	case t.Scheme != "http" && t.Scheme != "https":
 		return fault.Usagef("give a URL with http or https", "mode %s does not send to %s://", p.Mode, t.Scheme)
 	case t.Host == "" || t.Port == 0:
-		return fault.Usagef("", "the target has no host or no port")
+		return fault.Usagef("give a URL such as http://web.shop:80/", "the target has no host or no port")
 	case !strings.HasPrefix(t.Path, "/") || strings.ContainsFunc(t.Path, notInTarget):
 		return fault.Usagef("a path begins with a slash and is percent-encoded", "%q is no path of a request", t.Path)
 	case !httpguts.ValidHostHeader(authority(t)):
-		return fault.Usagef("", "%q is no host for a request", t.Authority)
+		return fault.Usagef("give a name such as shop.example", "%q is no host for a request", t.Authority)
 	case !overGRPC(p.Mode) && !httpguts.ValidHeaderFieldName(t.Method):
-		return fault.Usagef("", "%q is no method", t.Method)
+		return fault.Usagef("give a method such as GET", "%q is no method", t.Method)
 	}
 	for _, h := range t.Headers {
 		if err := checkHeader(p.Mode, h); err != nil {
@@ -80,9 +80,9 @@ func checkHeader(m request.Mode, h request.Header) error {
 	case taken:
 		return fault.Usagef("leave it out: "+why, "the header %s cannot be set", h.Name)
 	case !httpguts.ValidHeaderFieldName(h.Name):
-		return fault.Usagef("", "%q is no name of a header", h.Name)
+		return fault.Usagef("give it as Name: value", "%q is no name of a header", h.Name)
 	case !httpguts.ValidHeaderFieldValue(h.Value):
-		return fault.Usagef("", "the value of the header %s holds bytes that no header may", h.Name)
+		return fault.Usagef("leave out line ends and other control characters", "the value of the header %s holds bytes that no header may", h.Name)
 	}
 	return nil
 }

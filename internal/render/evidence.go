@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drainproof/drainproof/internal/figure"
@@ -192,28 +193,32 @@ func lateTable(arms []GroupArm) page.Table {
 		Head: []string{"arm", "node", "Pods", "window", "lost by it"},
 	}
 	for _, a := range arms {
-		windows, failed := map[string][]int64{}, map[string]int{}
-		var nodes []string
-		for _, r := range a.Trials {
-			for _, e := range r.Terminations {
-				for _, p := range e.Paths {
-					if p.DeadEndpoint.Ns == nil || !asked(r, p) {
-						continue
-					}
-					if !slices.Contains(nodes, p.Node) {
-						nodes = append(nodes, p.Node)
-					}
-					windows[p.Node] = append(windows[p.Node], *p.DeadEndpoint.Ns)
-					failed[p.Node] += p.Failed
-				}
-			}
-		}
-		slices.Sort(nodes)
-		for _, node := range nodes {
-			t.Rows = append(t.Rows, []string{a.Arm, node, figure.Count(int64(len(windows[node]))), times(windows[node]), figure.Count(int64(failed[node]))})
+		for _, n := range lateNodes(a.Trials) {
+			t.Rows = append(t.Rows, []string{a.Arm, n.Node, figure.Count(int64(len(n.WindowsNs))), times(n.WindowsNs), figure.Count(int64(n.Failed))})
 		}
 	}
 	return t
+}
+
+// lateNodes sums up, in order of their names, how late nodes were.
+func lateNodes(trials []record.Record) []NodeReport {
+	list := []NodeReport{}
+	for _, r := range trials {
+		for _, e := range r.Terminations {
+			for _, p := range e.Paths {
+				if p.DeadEndpoint.Ns == nil || !asked(r, p) {
+					continue
+				}
+				i, there := slices.BinarySearchFunc(list, p.Node, func(n NodeReport, name string) int { return strings.Compare(n.Node, name) })
+				if !there {
+					list = slices.Insert(list, i, NodeReport{Node: p.Node})
+				}
+				list[i].WindowsNs = append(list[i].WindowsNs, *p.DeadEndpoint.Ns)
+				list[i].Failed += p.Failed
+			}
+		}
+	}
+	return list
 }
 
 // asked reports whether a trial's clients went that way. Of requests nothing tells otherwise: they go one way, and only its rules are watched.
@@ -228,37 +233,39 @@ func entriesTable(arms []GroupArm) page.Table {
 		Head: []string{"arm", "entries", "deleted", "at", "by", "ICMP from the Pod", "ICMP from nodes"},
 	}
 	for _, a := range arms {
-		var n entryCounts
-		for _, r := range a.Trials {
-			n.add(r)
-		}
-		if n.entries == 0 {
+		n := entriesOf(a.Trials)
+		if n == nil {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			a.Arm, figure.Count(int64(n.entries)), figure.Count(int64(len(n.deleted))), times(n.deleted), cmp.Or(figure.Counts(n.by), "nobody"),
-			figure.Count(int64(n.fromPod)), figure.Count(int64(n.fromNode)),
+			a.Arm, figure.Count(int64(n.Entries)), figure.Count(int64(len(n.DeletedNs))), times(n.DeletedNs), cmp.Or(figure.Counts(n.By), "nobody"),
+			figure.Count(int64(n.ICMPFromPod)), figure.Count(int64(n.ICMPFromNodes)),
 		})
 	}
 	return t
 }
 
-// entryCounts are the columns of entriesTable for an arm. Deleted are the times, by the deleters.
-type entryCounts struct {
-	entries, fromPod, fromNode int
-	deleted                    []int64
-	by                         map[string]int
+// entriesOf counts the entries of flows of datagrams; nil where there were no such flows.
+func entriesOf(trials []record.Record) *EntriesReport {
+	n := &EntriesReport{DeletedNs: []int64{}, By: map[string]int{}}
+	for _, r := range trials {
+		n.add(r)
+	}
+	if n.Entries == 0 {
+		return nil
+	}
+	return n
 }
 
 // add counts a trial. Of each flow only the first deletion counts: later entries are those of another Pod.
-func (n *entryCounts) add(r record.Record) {
+func (n *EntriesReport) add(r record.Record) {
 	flows, gone := map[string]bool{}, map[string]bool{}
 	for _, f := range r.Flows {
 		if f.Protocol == record.UDP && f.Local != "" {
 			flows[f.Local] = true
 		}
 	}
-	n.entries += len(flows)
+	n.Entries += len(flows)
 	said := func(e record.Event, what string) string {
 		text, _ := e.Detail[what].(string)
 		return text
@@ -270,15 +277,12 @@ func (n *entryCounts) add(r record.Record) {
 		switch source := said(e, "original_source"); {
 		case e.Kind == record.ConntrackDeleted && flows[source] && !gone[source] && isFront(r, said(e, "original_destination")):
 			gone[source] = true
-			n.deleted = append(n.deleted, e.TNs)
-			if n.by == nil {
-				n.by = map[string]int{}
-			}
-			n.by[page.Clean(cmp.Or(said(e, "by_comm"), said(e, "by"), "not told"))]++
+			n.DeletedNs = append(n.DeletedNs, e.TNs)
+			n.By[page.Clean(cmp.Or(said(e, "by_comm"), said(e, "by"), "not told"))]++
 		case e.Kind == record.ICMPSent && flows[said(e, "source")] && record.PodOf(e.Subject) != "":
-			n.fromPod++
+			n.ICMPFromPod++
 		case e.Kind == record.ICMPSent && flows[said(e, "source")]:
-			n.fromNode++
+			n.ICMPFromNodes++
 		}
 	}
 }

@@ -57,6 +57,30 @@ type ArmReport struct {
 	Causes map[string]int `json:"causes"`
 	// Order has one entry for each station of a Pod that was deleted; null where no agent told.
 	Order []StationReport `json:"order"`
+	// DeadEndpoints has one entry for each node that clients went through, in order of names; Conntrack is of flows of datagrams. Null where no
+	// agent told, or there is nothing to tell.
+	DeadEndpoints []NodeReport   `json:"dead_endpoints"`
+	Conntrack     *EntriesReport `json:"conntrack"`
+}
+
+// NodeReport is how long a node's rules went on naming Pods to new clients after nothing listened there any more.
+type NodeReport struct {
+	Node string `json:"node"`
+	// WindowsNs has one value for each Pod; negative where the rules had ceased before.
+	WindowsNs []int64 `json:"windows_ns"`
+	// Failed counts the requests and flows that this cost.
+	Failed int `json:"failed"`
+}
+
+// EntriesReport tells of the first conntrack entries of flows of datagrams.
+type EntriesReport struct {
+	Entries int `json:"entries"`
+	// DeletedNs are the times of those that were deleted, from the trigger; By counts them by who did it.
+	DeletedNs []int64        `json:"deleted_ns"`
+	By        map[string]int `json:"by"`
+	// ICMPFromPod and ICMPFromNodes count the ICMP errors about these flows, by sender.
+	ICMPFromPod   int `json:"icmp_from_pod"`
+	ICMPFromNodes int `json:"icmp_from_nodes"`
 }
 
 // StationReport is when Pods that were deleted passed a station.
@@ -156,6 +180,7 @@ func armReport(arm string, trials []trial) ArmReport {
 		for i, name := range stations {
 			a.Order = append(a.Order, StationReport{name, append([]int64{}, passed[i]...)})
 		}
+		a.DeadEndpoints, a.Conntrack = lateNodes(whole), entriesOf(whole)
 	}
 	return a
 }

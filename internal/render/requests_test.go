@@ -69,3 +69,34 @@ func TestJSONOfBothKinds(t *testing.T) {
 		t.Errorf("%d arms of tests, %d of flows:\n%s", tests, flows, b.String())
 	}
 }
+
+// What agents told of nodes is in the JSON as in the tables; without agents there is nothing.
+func TestJSONOfNodes(t *testing.T) {
+	watched := records.RolloutWatched()
+	rep, err := New(inputs(watched))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, windows := 0, 0
+	for _, x := range watched.Terminations {
+		for _, p := range x.Paths {
+			if p.DeadEndpoint.Ns != nil {
+				lost, windows = lost+p.Failed, windows+1
+			}
+		}
+	}
+	gotLost, gotWindows, last := 0, 0, ""
+	for _, n := range rep.Sets[0].Arms[0].DeadEndpoints {
+		gotLost, gotWindows = gotLost+n.Failed, gotWindows+len(n.WindowsNs)
+		if n.Node <= last {
+			t.Errorf("%q after %q", n.Node, last)
+		}
+		last = n.Node
+	}
+	if lost == 0 || gotLost != lost || gotWindows != windows {
+		t.Errorf("%d lost in %d windows, want %d in %d", gotLost, gotWindows, lost, windows)
+	}
+	if rep, err = New(inputs(records.RolloutLossy())); err != nil || rep.Sets[0].Arms[0].DeadEndpoints != nil || rep.Sets[0].Arms[0].Conntrack != nil {
+		t.Errorf("without agents: %+v, %v", rep.Sets[0].Arms[0], err)
+	}
+}

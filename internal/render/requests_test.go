@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drainproof/drainproof/internal/explain"
 	"github.com/drainproof/drainproof/internal/record"
 	"github.com/drainproof/drainproof/internal/stats"
 	"github.com/drainproof/drainproof/internal/testkit/records"
@@ -73,6 +74,7 @@ func TestJSONOfBothKinds(t *testing.T) {
 // What agents told of nodes is in the JSON as in the tables; without agents there is nothing.
 func TestJSONOfNodes(t *testing.T) {
 	watched := records.RolloutWatched()
+	explain.Record(&watched)
 	rep, err := New(inputs(watched))
 	if err != nil {
 		t.Fatal(err)

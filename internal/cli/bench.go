@@ -87,9 +87,7 @@ func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *r
 	if cfg.Traffic != nil {
 		return b.requests(ctx, id, cfg, arm.RequestPath, set)
 	}
-	return trial.Run(ctx, trial.Spec{
-		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
-	}, trial.Deps{
+	return trial.Run(ctx, b.origin(id, cfg, set), trial.Deps{
 		API: b.on.api,
 		NewTrigger: func(ctx context.Context, k trigger.Kind, t trigger.Target) (trigger.Trigger, error) {
 			return trigger.New(ctx, k, b.on.api.Clientset(), t)
@@ -101,6 +99,12 @@ func (b *bench) trial(ctx context.Context, id string, arm experiment.Arm, set *r
 	})
 }
 
+func (b *bench) origin(id string, cfg record.Config, set *record.Set) trial.Spec {
+	return trial.Spec{
+		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
+	}
+}
+
 // requests runs one trial of the probe under requests, as an experiment asks for it.
 func (b *bench) requests(ctx context.Context, id string, cfg record.Config, path string, set *record.Set) (*record.Record, error) {
 	t := cfg.Traffic
@@ -110,8 +114,7 @@ func (b *bench) requests(ctx context.Context, id string, cfg record.Config, path
 		return &record.Record{Schema: record.Schema, Config: cfg, Completeness: record.Incomplete, Missing: []string{err.Error()}}, err
 	}
 	return b.release(ctx, release.Spec{
-		ID: id, Config: cfg, Set: set, Tool: b.tool, Cluster: b.on.cluster, Context: b.on.context, Kernel: kernelRelease(), CPUs: runtime.NumCPU(),
-		Budget: budget,
+		Spec: b.origin(id, cfg, set), Budget: budget,
 		Plan: request.Plan{
 			Mode: request.Mode(t.Mode), Expect: expect, InstanceHeader: probe.HeaderInstance,
 			Target: request.Target{Scheme: "http", Path: path, Method: t.Method},

@@ -138,7 +138,7 @@ func (o *testOptions) spec(stdin io.Reader) (release.Spec, error) {
 	if err := trial.ValidateTraffic(c); err != nil {
 		return s, err
 	}
-	return release.Spec{Config: c, Service: o.service, Port: o.port, Pod: o.pod, Container: o.container, Plan: plan, Budget: budget}, nil
+	return release.Spec{Spec: trial.Spec{Config: c}, Service: o.service, Port: o.port, Pod: o.pod, Container: o.container, Plan: plan, Budget: budget}, nil
 }
 
 // fits refuses triggers and waits that a kind of workload does not know, and fills what to wait for.

@@ -16,22 +16,23 @@ import (
 	"github.com/drainproof/drainproof/internal/record"
 )
 
-// Origin is who measures, with what and where.
+// Origin is what is to be measured, by whom and where.
 type Origin struct {
-	ID     string
+	// ID of the trial; empty for one that gets its own.
+	ID string
+	// Config must be complete and valid.
 	Config record.Config
 	Set    *record.Set
 	Tool   record.Tool
-	// Cluster or Context names the cluster; one is empty.
+	// Cluster or Context names the cluster for the record; one is empty.
 	Cluster, Context string
 	// Kernel is this machine's kernel release.
 	Kernel string
 	CPUs   int
-	BootID string
 }
 
 // NewRecord is the record of a trial that has just begun: incomplete, and nothing in it yet but where it comes from.
-func NewRecord(o Origin, now time.Time) *record.Record {
+func NewRecord(o Origin, bootID string, now time.Time) *record.Record {
 	return &record.Record{
 		Schema: record.Schema, ID: o.ID, StartedAt: now.UTC(), Tool: o.Tool, Config: o.Config, Set: o.Set,
 		Events: []record.Event{}, Flows: []record.Flow{}, Windows: []record.Window{}, Sources: []record.Source{},
@@ -39,9 +40,9 @@ func NewRecord(o Origin, now time.Time) *record.Record {
 		Summary: record.Summary{TCP: map[record.Outcome]int{}, UDP: map[record.Outcome]int{}},
 		Environment: record.Environment{
 			Cluster: o.Cluster, Context: o.Context, Image: o.Config.Image, Nodes: []record.Node{},
-			Kernel: o.Kernel, CPUs: o.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: o.BootID,
+			Kernel: o.Kernel, CPUs: o.CPUs, OS: runtime.GOOS, Arch: runtime.GOARCH, BootID: bootID,
 		},
-		Clocks: []record.Clock{{Name: "harness", BootID: o.BootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"}},
+		Clocks: []record.Clock{{Name: "harness", BootID: bootID, OffsetNs: new(int64), UncertaintyNs: new(int64), Method: "same-kernel"}},
 	}
 }
 

@@ -25,7 +25,7 @@ type world struct {
 }
 
 func (w *world) course(steps ...func(context.Context) error) Course {
-	w.rec = NewRecord(Origin{ID: "t1"}, time.Unix(0, 0))
+	w.rec = NewRecord(Origin{ID: "t1"}, "boot", time.Unix(0, 0))
 	w.undos.Timeout = time.Minute
 	does := func(what string) func() { return func() { w.did = append(w.did, what) } }
 	return Course{

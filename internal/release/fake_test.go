@@ -262,8 +262,11 @@ func spec(t *testing.T, kind trigger.Kind, vantage string, workers int) Spec {
 		tr.WaitFor = string(kube.Nothing)
 	}
 	return Spec{
-		Config: record.Config{Trigger: string(kind), Path: "clusterip", Vantage: vantage, Traffic: &tr},
-		Tool:   record.Tool{Name: "drainproof", Version: "v0"}, Ref: kube.Ref{Kind: "Deployment", Namespace: "shop", Name: "web"},
+		Spec: trial.Spec{
+			Config: record.Config{Trigger: string(kind), Path: "clusterip", Vantage: vantage, Traffic: &tr},
+			Tool:   record.Tool{Name: "drainproof", Version: "v0"},
+		},
+		Ref: kube.Ref{Kind: "Deployment", Namespace: "shop", Name: "web"},
 		Plan: request.Plan{
 			Mode: request.NewConnection, Expect: []request.StatusRange{{From: 200, To: 299}}, InstanceHeader: "Instance",
 			Target: request.Target{Scheme: "http", Path: "/", Method: "GET"}, Limits: request.DefaultLimits(),

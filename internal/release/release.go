@@ -54,17 +54,8 @@ const (
 
 // Spec is what to run.
 type Spec struct {
-	// ID of the trial, as trial.NewID makes them; empty for a new one.
-	ID string
-	// Config must be complete and valid; its Traffic is not nil.
-	Config record.Config
-	Set    *record.Set
-	Tool   record.Tool
-	// Cluster or Context names the cluster for the record; one is empty.
-	Cluster, Context string
-	// Kernel is this machine's kernel release.
-	Kernel string
-	CPUs   int
+	// Its Config's Traffic is not nil.
+	trial.Spec
 	// Ref is the workload; not looked at where Config.Probe asks for the bundled one.
 	Ref kube.Ref
 	// Service and Port (a name or a number) choose how to reach it, where there are several; empty for the only one.
@@ -108,13 +99,14 @@ type Deps struct {
 // says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
-	r := &running{spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, trial.NewID(now)), journal: journal.New(), bootID: clock.BootID(), undos: course.Undos{Timeout: undoTimeout}}
-	r.tally = newCounter()
+	s.ID = cmp.Or(s.ID, trial.NewID(now))
 	traffic := *s.Config.Traffic
-	r.cfg.Traffic = &traffic
-	r.rec = course.NewRecord(course.Origin{
-		ID: r.id, Config: r.cfg, Set: s.Set, Tool: s.Tool, Cluster: s.Cluster, Context: s.Context, Kernel: s.Kernel, CPUs: s.CPUs, BootID: r.bootID,
-	}, now)
+	s.Config.Traffic = &traffic
+	r := &running{
+		spec: s, deps: d, cfg: s.Config, id: s.ID, journal: journal.New(), tally: newCounter(), bootID: clock.BootID(),
+		undos: course.Undos{Timeout: undoTimeout},
+	}
+	r.rec = course.NewRecord(s.Spec, r.bootID, now)
 	err := course.Course{
 		Record: r.rec, Journal: r.journal,
 		Steps:   []func(context.Context) error{r.preflight, r.deploy, r.attach, r.before, r.fire, r.observe, r.backUp, r.after},

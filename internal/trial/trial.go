@@ -54,20 +54,8 @@ const (
 	tail = 1500 * time.Millisecond
 )
 
-// Spec is what to run.
-type Spec struct {
-	// ID of the trial, as NewID makes them; empty for a new one.
-	ID string
-	// Config must be complete and valid.
-	Config record.Config
-	Set    *record.Set
-	Tool   record.Tool
-	// Cluster or Context names the cluster for the record; one is empty.
-	Cluster, Context string
-	// Kernel is this machine's kernel release.
-	Kernel string
-	CPUs   int
-}
+// Spec is what to run; an ID is as NewID makes them.
+type Spec = course.Origin
 
 // Deps is what a trial works with.
 type Deps struct {
@@ -95,13 +83,12 @@ func NewID(now time.Time) string {
 // gone when Run returns, or the error says what is left and how to remove it.
 func Run(ctx context.Context, s Spec, d Deps) (*record.Record, error) {
 	now := time.Now()
+	s.ID = cmp.Or(s.ID, NewID(now))
 	r := &running{
-		spec: s, deps: d, cfg: s.Config, id: cmp.Or(s.ID, NewID(now)), journal: journal.New(), flows: newFlowStates(), bootID: clock.BootID(),
+		spec: s, deps: d, cfg: s.Config, id: s.ID, journal: journal.New(), flows: newFlowStates(), bootID: clock.BootID(),
 		undos: course.Undos{Timeout: undoTimeout},
 	}
-	r.rec = course.NewRecord(course.Origin{
-		ID: r.id, Config: s.Config, Set: s.Set, Tool: s.Tool, Cluster: s.Cluster, Context: s.Context, Kernel: s.Kernel, CPUs: s.CPUs, BootID: r.bootID,
-	}, now)
+	r.rec = course.NewRecord(s, r.bootID, now)
 	r.rec.Notes = causedByUs(s.Config)
 	err := course.Course{
 		Record: r.rec, Journal: r.journal,

@@ -43,6 +43,7 @@ type Tracer struct {
 	record     ringbuf.Record
 	event      Event
 	tell       func(*Event)
+	toldRare   bool // something for which the kernel wakes the reader was told, and woke was not called since
 
 	closing sync.Once
 	closed  chan struct{}
@@ -324,15 +325,23 @@ func (t *Tracer) Read(ctx context.Context, tell func(*Event)) error {
 		if ctx.Err() != nil {
 			return cmp.Or(t.look(), ctx.Err())
 		}
-		woken, looked := false, false
+		looked, quiet := false, false
 		var failed error
-		// The look is within the wait, so that a wake-up after it is not missed: the function is called again for one.
+		// The look is within the wait, so that a wake-up after it is not missed: the function is called again for one. A wake-up before it may be
+		// forgotten, and shows in what is told.
 		err := raw.Read(func(uintptr) bool {
-			if woken = looked; !woken {
-				failed = t.look()
-				looked = true
+			if looked {
+				quiet = true
+				return true
 			}
-			return woken || failed != nil
+			looked = true
+			if failed = t.look(); failed == nil && t.woke() {
+				quiet = true
+				if t.wakes.SetReadDeadline(time.Now().Add(min(gather, pause))) != nil {
+					failed = ErrClosed
+				}
+			}
+			return failed != nil
 		})
 		switch {
 		case failed != nil:
@@ -340,9 +349,11 @@ func (t *Tracer) Read(ctx context.Context, tell func(*Event)) error {
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 			return ErrClosed
 		}
-		pause = t.nap
-		if woken {
-			pause = gather
+		// An event that began within the time without wake-ups may be put into the ring after the look at its end, by a processor that was taken away in
+		// between: so the first naps after that time are short.
+		pause = min(2*pause, t.nap)
+		if quiet {
+			pause = min(gather, t.nap)
 		}
 	}
 }
@@ -379,8 +390,27 @@ func (t *Tracer) look() error {
 			return t.failed
 		}
 		t.tell(&t.event)
+		t.toldRare = t.toldRare || !ofConnection(t.event.Kind)
 	}
 	return nil
+}
+
+// woke reports whether something was told, since it was last called, for which the kernel wakes the reader: for some time after that it does not again.
+func (t *Tracer) woke() bool {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	rare := t.toldRare
+	t.toldRare = false
+	return rare
+}
+
+// ofConnection is is_of_connection of bpf/trace.h.
+func ofConnection(k Kind) bool {
+	switch k {
+	case SocketState, ResetSent, ResetReceived, ICMPSent, EntryDeleted, EntryNew, EntryUpdated:
+		return true
+	}
+	return false
 }
 
 // Lost counts what was not told so far.

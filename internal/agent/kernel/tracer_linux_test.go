@@ -5,10 +5,12 @@ package kernel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,6 +129,43 @@ func TestReaderIsWokenForWhatIsRareAndCatchesUp(t *testing.T) {
 	if err := w.CatchUp(); err != nil && !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed tracer catches up: %v", err)
 	}
+}
+
+// A wake-up that came before the reader is forgotten, and what happens right after it wakes nobody: the reader finds both all the same.
+func TestWhatCameBeforeTheReader(t *testing.T) {
+	testkit.Require(t, testkit.Root, typeInformation)
+	tracer, err := Open(Options{Nap: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan Event, 8)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer tracer.Close()
+	inNetNs(t, func(netns uint32) error {
+		if err := tracer.Watch(netns, Sockets); err != nil {
+			return err
+		}
+		for i := range 2 {
+			l, err := listen(loopbacks[0])
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			if i == 0 {
+				reading.Go(func() { _ = tracer.Read(t.Context(), func(e *Event) { told <- *e }) }) // it ends with the tracer
+			}
+			select {
+			case e := <-told:
+				if !isOf(ListenerOpened, addrPort(l.Addr()))(e) {
+					t.Errorf("told was %+v", e)
+				}
+			case <-time.After(patience):
+				return fmt.Errorf("listener %d was not told", i+1)
+			}
+		}
+		return nil
+	})
 }
 
 // loaded are the programs in the kernel that are ours, also of a tracer that was closed a moment ago.

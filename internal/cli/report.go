@@ -100,11 +100,7 @@ func (a *app) read(again bool, dirs ...string) ([]render.Input, error) {
 			return nil, recordFault(err)
 		}
 		if problems := record.Validate(rec); len(problems) > 0 {
-			more := ""
-			if len(problems) > 1 {
-				more = fmt.Sprintf(" (and %d more)", len(problems)-1)
-			}
-			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v%s", p, problems[0], more)
+			return nil, fault.Inconclusivef("measure it again: a report on it could say anything", "%s contradicts itself: %v%s", p, problems[0], andMore(len(problems)-1))
 		}
 		if again {
 			explain.Record(&rec)
@@ -200,11 +196,15 @@ func whole(set []render.Input) error {
 	if len(cut) == 0 {
 		return nil
 	}
-	more := ""
-	if len(cut) > 1 {
-		more = fmt.Sprintf(" (and %d more)", len(cut)-1)
+	return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s%s", cut[0].Path, harmless(cut[0].Record.Missing[0]), andMore(len(cut)-1))
+}
+
+// andMore says how many are not told, where there are any.
+func andMore(n int) string {
+	if n == 0 {
+		return ""
 	}
-	return fault.Inconclusivef("see `missing` in the record, and measure it again", "%s is incomplete: %s%s", cut[0].Path, harmless(cut[0].Record.Missing[0]), more)
+	return fmt.Sprintf(" (and %d more)", n)
 }
 
 // compare sets the trials of two folders beside each other.

@@ -45,21 +45,22 @@ const (
 func Moments(r record.Record) []Moment {
 	failures := r.FailuresFrom()
 	slices.SortStableFunc(failures, func(a, b record.Failure) int { return cmp.Compare(when(a), when(b)) })
+	all := signsOf(r)
 	var list []Moment
 	for from := 0; from < len(failures); {
 		to := from + 1
 		for to < len(failures) && when(failures[to])-when(failures[to-1]) < apart {
 			to++
 		}
-		list = append(list, momentOf(r, failures[from:to]))
+		list = append(list, momentOf(failures[from:to], all))
 		from = to
 	}
 	slices.SortStableFunc(list, func(a, b Moment) int { return cmp.Compare(b.Failed, a.Failed) })
 	return list[:min(len(list), worst)]
 }
 
-// momentOf takes failures in order.
-func momentOf(r record.Record, failures []record.Failure) Moment {
+// momentOf takes failures in order, and the signs of the whole trial.
+func momentOf(failures []record.Failure, all []sign) Moment {
 	m := Moment{FromTNs: max(when(failures[0]), 0), // under way when the trigger was sent
 		ToTNs: when(failures[len(failures)-1]), Failed: len(failures)}
 	users := map[int]bool{}
@@ -75,7 +76,7 @@ func momentOf(r record.Record, failures []record.Failure) Moment {
 		}
 	}
 	slices.SortStableFunc(m.Outcomes, func(a, b OutcomeCount) int { return cmp.Compare(b.Failed, a.Failed) })
-	m.before = signsBefore(r, m.FromTNs)
+	m.before = signsBefore(all, m.FromTNs)
 	m.Sentence = m.sentence()
 	return m
 }
@@ -92,10 +93,8 @@ func signOf(kind record.EventKind, e record.Event) sign {
 	return sign{kind, record.PodOf(e.Subject), e.TNs, e.Bound}
 }
 
-// signsBefore finds the last sign of each kind before t, and keeps the nearest. When a Pod was deleted, got SIGTERM and exited, its termination knows
-// best.
-func signsBefore(r record.Record, t int64) []sign {
-	var all []sign
+// signsOf lists a trial's signs. When a Pod was deleted, got SIGTERM and exited, its termination knows best.
+func signsOf(r record.Record) (all []sign) {
 	known := map[record.EventKind]map[string]bool{record.PodTerminating: {}, record.ProbeSigterm: {}}
 	for _, x := range r.Terminations {
 		best := func(kind record.EventKind, i record.Instant) {
@@ -121,6 +120,11 @@ func signsBefore(r record.Record, t int64) []sign {
 			all = append(all, signOf(e.Kind, e))
 		}
 	}
+	return all
+}
+
+// signsBefore finds the last sign of each kind before t, and keeps the nearest.
+func signsBefore(all []sign, t int64) []sign {
 	last := map[record.EventKind]sign{}
 	for _, s := range all {
 		if was, ok := last[s.kind]; s.tNs >= 0 && s.tNs <= t && (!ok || s.tNs >= was.tNs) {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Unit of a printed time: its name, nanoseconds and decimals.
@@ -152,38 +153,23 @@ func Counts(of map[string]int) string {
 }
 
 // Words are the words of a sentence, a number with its bound and its unit as one, which belong on one line: "30 s", "≤ 41 ms", "3.4 %".
-func Words(s string) (words []string) {
-	for word := range strings.FieldsSeq(s) {
-		if n := len(words); n > 0 && (isUnit(word) && endsInDigit(words[n-1]) || isBound(words[n-1])) {
-			words[n-1] += " " + word
-			continue
-		}
-		words = append(words, word)
+func Words(s string) []string {
+	words := strings.FieldsFunc(Unbroken(s), func(r rune) bool { return r != unbroken && unicode.IsSpace(r) })
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(w, string(unbroken), " ")
 	}
 	return words
 }
 
-func isBound(word string) bool { return word == "≤" || word == "≥" || word == "~" }
-
-func isUnit(word string) bool {
-	switch strings.TrimRight(word, ",.;:)") {
-	case "s", "ms", "µs", "ns", "%":
-		return true
-	}
-	return false
-}
-
-func endsInDigit(word string) bool {
-	last := word[len(word)-1]
-	return '0' <= last && last <= '9'
-}
+// unbroken is the space at which no line is broken.
+const unbroken = '\u00a0'
 
 var (
 	unitAfter  = regexp.MustCompile(`(\d) ((?:ms|µs|ns|s)\b|%)`)
 	boundAhead = regexp.MustCompile(`([≤≥~]) ([+-]?\d)`)
 )
 
-// Unbroken keeps numbers with their bounds and units where somebody else breaks the lines, by spaces that do not break (U+00A0).
+// Unbroken keeps numbers with their bounds and units, by spaces that do not break (U+00A0), for where somebody else breaks the lines.
 func Unbroken(s string) string {
 	return boundAhead.ReplaceAllString(unitAfter.ReplaceAllString(s, "$1\u00a0$2"), "$1\u00a0$2")
 }

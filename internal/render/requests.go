@@ -25,9 +25,8 @@ type RequestsReport struct {
 
 // RequestsOf sums up the repeats of an arm of tests; nil for trials of flows.
 func RequestsOf(trials []record.Record) *RequestsReport {
-	q := &RequestsReport{Outcomes: map[record.RequestOutcome]int64{}, Verdicts: []record.VerdictResult{}}
+	var verdicts []record.VerdictResult
 	var p99 []int64
-	var sent, failed, shares, hurt []float64 // of counts, too, a median may lie between two
 	for _, r := range trials {
 		if !r.IsTest() {
 			return nil
@@ -36,27 +35,15 @@ func RequestsOf(trials []record.Record) *RequestsReport {
 		if r.Verdict != nil {
 			result = r.Verdict.Result
 		}
-		q.Verdicts = append(q.Verdicts, result)
-		if r.Requests == nil {
-			continue
-		}
-		n := verdict.Since(r)
-		q.Sent, q.Failed = q.Sent+n, q.Failed+r.Requests.Failed
-		sent, failed = append(sent, float64(n)), append(failed, float64(r.Requests.Failed))
-		if n > 0 {
-			shares = append(shares, float64(r.Requests.Failed)/float64(n))
-		}
-		if r.Users != nil {
-			hurt, q.Users = append(hurt, float64(r.Users.Hurt)), r.Users.Total
-		}
-		for _, f := range r.FailuresFrom() {
-			q.Outcomes[f.Outcome]++
-		}
+		verdicts = append(verdicts, result)
 		if r.Latency != nil && r.Latency.During != nil {
 			p99 = append(p99, r.Latency.During.P99Ns)
 		}
 	}
-	n := len(trials)
-	q.SentEach, q.FailedEach, q.ShareEach, q.HurtEach, q.P99DuringEach = stats.Whole(sent, n), stats.Whole(failed, n), stats.Whole(shares, n), stats.Whole(hurt, n), stats.Whole(p99, n)
-	return q
+	c, n := verdict.CountsOf(trials), len(trials)
+	return &RequestsReport{
+		Sent: c.Requests, Failed: c.Failed, Outcomes: c.Outcomes, Users: c.Users, Verdicts: verdicts,
+		SentEach: stats.Whole(c.RequestsEach, n), FailedEach: stats.Whole(c.FailedEach, n), ShareEach: stats.Whole(c.ShareEach, n), HurtEach: stats.Whole(c.HurtEach, n),
+		P99DuringEach: stats.Whole(p99, n),
+	}
 }

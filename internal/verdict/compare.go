@@ -117,22 +117,13 @@ func usable(name string, trials []record.Record) error {
 }
 
 func sideOf(trials []record.Record) Side {
-	s := Side{Trials: len(trials), Outcomes: map[record.RequestOutcome]int64{}}
+	c := CountsOf(trials)
+	s := Side{Trials: len(trials), Requests: c.Requests, Failed: c.Failed, Outcomes: c.Outcomes, Users: c.Users, shares: c.ShareEach}
+	s.FailedEach, _ = stats.Summarize(c.FailedEach)
+	s.ShareEach, _ = stats.Summarize(c.ShareEach)
+	s.HurtEach, _ = stats.Summarize(c.HurtEach)
 	var p50, p99 []int64
-	var failed, hurt []float64 // of which a median may lie between two
 	for _, r := range trials {
-		n := Since(r)
-		s.Requests += n
-		s.Failed += r.Requests.Failed
-		for _, f := range r.FailuresFrom() {
-			s.Outcomes[f.Outcome]++
-		}
-		failed = append(failed, float64(r.Requests.Failed))
-		s.shares = append(s.shares, float64(r.Requests.Failed)/float64(n))
-		if r.Users != nil {
-			s.Users = r.Users.Total
-			hurt = append(hurt, float64(r.Users.Hurt))
-		}
 		for _, q := range []struct {
 			percent float64
 			into    *[]int64
@@ -142,9 +133,6 @@ func sideOf(trials []record.Record) Side {
 			}
 		}
 	}
-	s.FailedEach, _ = stats.Summarize(failed)
-	s.ShareEach, _ = stats.Summarize(s.shares)
-	s.HurtEach, _ = stats.Summarize(hurt)
 	s.P50Each, s.P99Each = stats.Whole(p50, len(trials)), stats.Whole(p99, len(trials))
 	return s
 }
